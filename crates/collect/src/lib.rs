@@ -1,0 +1,1 @@
+//! (the crate's story goes here)

@@ -1,0 +1,3 @@
+//! The laboratory: replay a trace under any policy or allocator, compare, report.
+
+pub mod results;

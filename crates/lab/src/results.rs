@@ -1,0 +1,119 @@
+//! The one schema of results: what a replay found, whoever replayed and on whatever machine.
+//!
+//! Simulated policies and real allocators fill the same [`Outcome`]; what one of them cannot know is
+//! `None`, never zero. JSON carries [`SCHEMA_VERSION`]; Parquet has the same columns.
+
+use serde::{Deserialize, Serialize};
+
+/// Raised when a field changes its meaning; new optional fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How an outcome was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A policy of the core on a simulated region: exact and deterministic.
+    Policy,
+    /// A malloc on the real machine: measured.
+    Allocator,
+}
+
+/// What one replay of one trace on one policy or allocator found. Sizes in bytes, times in seconds,
+/// latencies in nanoseconds, ratios as plain numbers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The policy's or allocator's name, as `--on` takes it.
+    pub name: String,
+    /// Simulated or real.
+    pub kind: Kind,
+    /// For an allocator: the library replayed on, with its version where known.
+    pub library: Option<String>,
+    /// Events replayed.
+    pub events: u64,
+    /// Wall seconds of the replay itself (decoding included for policies).
+    pub seconds: f64,
+    /// Allocations that failed under the memory limit (their later frees are skipped).
+    pub failures: u64,
+    /// Peak of live requested bytes.
+    pub peak_live: u64,
+    /// Peak memory: the region's extent for a policy, resident bytes less the replayer's own for an
+    /// allocator.
+    pub peak_memory: u64,
+    /// Memory when the trace ended.
+    pub final_memory: u64,
+    /// Johnstone and Wilson's four measures of fragmentation.
+    pub johnstone_wilson: JohnstoneWilson,
+    /// Internal fragmentation: 1 - requested / gross, averaged over events.
+    pub internal_fragmentation: Option<f64>,
+    /// External fragmentation: 1 - largest free block / all free bytes, averaged over events.
+    pub external_fragmentation: Option<f64>,
+    /// Steps the policy took: all, and the worst single call.
+    pub steps: Option<Steps>,
+    /// Latency of single calls.
+    pub latency: Option<Latency>,
+    /// CPU seconds, user and system.
+    pub cpu_seconds: Option<f64>,
+    /// Page faults taken.
+    pub page_faults: Option<u64>,
+    /// Live and used memory over the run: at most a few hundred points.
+    pub timeline: Vec<Point>,
+}
+
+/// Johnstone and Wilson, "The memory fragmentation problem: solved?" (ISMM 1998), section 4: memory
+/// used over memory asked for, each less 1 (0 is perfect).
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct JohnstoneWilson {
+    /// #1: averaged over all points in time.
+    pub average: f64,
+    /// #2: at the point of most live bytes.
+    pub at_peak_live: f64,
+    /// #3: most memory used over the live bytes at that point.
+    pub at_peak_used: f64,
+    /// #4: most memory used over most live bytes.
+    pub peak_over_peak: f64,
+}
+
+/// Steps as the core's probe counts them.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Steps {
+    /// All steps of all calls.
+    pub total: u64,
+    /// Mean steps per call.
+    pub mean: f64,
+    /// The 99th percentile over calls.
+    pub p99: u64,
+    /// The worst call.
+    pub max: u64,
+}
+
+/// Latency of a call, nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// 99.99th percentile.
+    pub p9999: f64,
+    /// The slowest call.
+    pub max: f64,
+}
+
+/// One point of a timeline.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// Events replayed so far.
+    pub events: u64,
+    /// Bytes requested so far since the start (the paper's axis).
+    pub allocated: u64,
+    /// Seconds of the recorded program's time.
+    pub seconds: f64,
+    /// Live requested bytes.
+    pub live: u64,
+    /// Memory used: extent or resident bytes.
+    pub used: u64,
+}

@@ -1,0 +1,2 @@
+//! (story)
+fn main() {}
