@@ -9,18 +9,20 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// How an outcome was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A policy of the core on a simulated region: exact and deterministic.
+    #[default]
     Policy,
     /// A malloc on the real machine: measured.
     Allocator,
 }
 
 /// What one replay of one trace on one policy or allocator found. Sizes in bytes, times in seconds,
-/// latencies in nanoseconds, ratios as plain numbers.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// latencies in nanoseconds, ratios as plain numbers. New fields are optional: build one with
+/// `..Outcome::default()`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// The policy's or allocator's name, as `--on` takes it.
     pub name: String,
@@ -30,8 +32,12 @@ pub struct Outcome {
     pub library: Option<String>,
     /// Events replayed.
     pub events: u64,
-    /// Wall seconds of the replay itself (decoding included for policies).
-    pub seconds: f64,
+    /// Wall seconds the trace took on a real allocator, the median over the runs. `None` for a
+    /// policy: how long its simulation took says nothing about it and would make equal results
+    /// unequal (see [`Timing`]).
+    pub seconds: Option<f64>,
+    /// How the runs of an allocator differed; `None` for a policy, which cannot differ.
+    pub spread: Option<Spread>,
     /// Allocations that failed under the memory limit (their later frees are skipped).
     pub failures: u64,
     /// Peak of live requested bytes.
@@ -57,6 +63,33 @@ pub struct Outcome {
     pub page_faults: Option<u64>,
     /// Live and used memory over the run: at most a few hundred points.
     pub timeline: Vec<Point>,
+}
+
+/// How far repeated runs lay apart.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// Runs taken.
+    pub runs: u32,
+    /// Wall seconds of the fastest run.
+    pub seconds_min: f64,
+    /// Wall seconds of the slowest run.
+    pub seconds_max: f64,
+    /// Peak memory of the run that used least, bytes.
+    pub memory_min: u64,
+    /// Peak memory of the run that used most, bytes.
+    pub memory_max: u64,
+}
+
+/// How long a simulation took: kept apart from [`Outcome`], so that results compare equal byte by
+/// byte on every machine.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Timing {
+    /// The policy.
+    pub name: String,
+    /// Events replayed.
+    pub events: u64,
+    /// Wall seconds, decoding included.
+    pub seconds: f64,
 }
 
 /// Johnstone and Wilson, "The memory fragmentation problem: solved?" (ISMM 1998), section 4: memory
