@@ -1,2 +1,67 @@
-//! (story)
-fn main() {}
+//! `freehold`: record any program's allocations, replay them under any policy on any allocator,
+//! and show the answer.
+//!
+//! This crate only speaks with people: it parses, checks, shows progress and prints. Everything it
+//! says is computed in `collect`, `trace` and `lab`. It uses the system allocator, so that it can
+//! itself be recorded.
+
+mod commands;
+mod embedded;
+mod ui;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Memory that knows its place: record a program's allocations, replay them under any policy or
+/// allocator, compare.
+#[derive(Parser)]
+#[command(
+    name = "freehold",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  freehold compare                        the bundled program, on every policy and allocator
+  freehold compare -- python3 script.py   any program of yours
+  freehold record -o app.fht -- ./server  record now, look and replay later
+  freehold info app.fht                   sizes, lifetimes, live bytes, threads
+
+Exit status: 0 done; 1 it failed, and said why; 2 the command line was wrong; 130 interrupted.
+`record` passes on the exit status of the program it recorded."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One line a subcommand.
+#[derive(Subcommand)]
+enum Command {
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
+}
+
+/// Lets `freehold info … | head` end quietly, as other commands do. (`record` takes this back: a
+/// closed pipe must not end a recording.)
+fn end_with_the_pipe() {
+    // SAFETY: no other thread runs yet, and SIG_DFL is a valid disposition for SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// The whole command line, for completions and manual pages.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn main() -> ExitCode {
+    end_with_the_pipe();
+    let matches = command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let done = match cli.command {
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("freehold: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,85 @@
+//! Builds what the command carries inside itself: the recorder's preload library and the replayer.
+//!
+//! They are built here, in a target folder of their own, because as ordinary dependencies they would
+//! land where nobody finds them, and a library that defines `malloc` would put it into the command.
+//! `src/embedded.rs` unpacks them when they are needed.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One thing to build and embed.
+struct Part {
+    /// The environment variable by which `embedded.rs` finds the file.
+    variable: &'static str,
+    package: &'static str,
+    /// The folder of the package under `crates/`.
+    folder: &'static str,
+    /// What `cargo rustc` is told beyond package and profile.
+    arguments: &'static [&'static str],
+    file: &'static str,
+}
+
+const CDYLIB: &[&str] = &["--lib", "--features", "preload", "--crate-type", "cdylib"];
+
+const PARTS: &[Part] = &[
+    Part {
+        variable: "FREEHOLD_EMBED_RECORD",
+        package: "freehold-record",
+        folder: "record",
+        arguments: CDYLIB,
+        file: "libfreehold_record.so",
+    },
+    Part {
+        variable: "FREEHOLD_EMBED_REPLAYER",
+        package: "freehold-replayer",
+        folder: "replayer",
+        arguments: &["--bin", "freehold-replayer"],
+        file: "freehold-replayer",
+    },
+];
+
+fn main() {
+    let crates = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
+    let target = PathBuf::from(variable("OUT_DIR")).join("embedded");
+    for part in PARTS {
+        build(part, &crates, &target);
+        let file = target.join("preload").join(part.file);
+        println!("cargo::rustc-env={}={}", part.variable, file.display());
+        watch(&crates.join(part.folder));
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={}", crates.join("../Cargo.toml").display());
+}
+
+fn build(part: &Part, crates: &Path, target: &Path) {
+    let status = Command::new(variable("CARGO"))
+        .arg("rustc")
+        .args(["--quiet", "--profile", "preload", "--package", part.package])
+        .args(part.arguments)
+        .arg("--manifest-path")
+        .arg(crates.join(part.folder).join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        // The outer build may be clippy, coverage or fuzzing: none of that is for these.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTFLAGS")
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("building {} for embedding failed: {status}", part.package),
+        Err(error) => panic!("cargo could not be run to build {}: {error}", part.package),
+    }
+}
+
+fn watch(folder: &Path) {
+    for part in ["src", "Cargo.toml"] {
+        println!("cargo::rerun-if-changed={}", folder.join(part).display());
+    }
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("cargo sets {name} for build scripts"))
+}

@@ -1,0 +1,93 @@
+//! The files that the command carries inside itself, unpacked by content when they are needed.
+//!
+//! Invariant: a path handed out names a file whose bytes are exactly those embedded. It lies in the
+//! user's cache folder (or, where that cannot be written or executed from, the temporary folder),
+//! in a folder named by the hash of the contents, so that two versions never meet.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// One embedded file.
+pub struct Embedded {
+    name: &'static str,
+    bytes: &'static [u8],
+}
+
+/// The recorder's preload library.
+pub const RECORD: Embedded = Embedded {
+    name: "libfreehold_record.so",
+    bytes: include_bytes!(env!("FREEHOLD_EMBED_RECORD")),
+};
+
+/// The program that replays a trace on whatever malloc is preloaded.
+pub const REPLAYER: Embedded =
+    Embedded { name: "freehold-replayer", bytes: include_bytes!(env!("FREEHOLD_EMBED_REPLAYER")) };
+
+impl Embedded {
+    /// The file on disk, unpacked if it is not there yet.
+    ///
+    /// # Errors
+    /// When neither the cache folder nor the temporary folder can hold it.
+    pub fn unpack(&self) -> Result<PathBuf> {
+        let mut refusals = String::new();
+        for root in roots() {
+            match self.unpack_under(&root) {
+                Ok(path) => return Ok(path),
+                Err(error) => refusals += &format!("\n  {}: {error:#}", root.display()),
+            }
+        }
+        bail!(
+            "no folder can hold {}; set XDG_CACHE_HOME to one that can be written:{refusals}",
+            self.name
+        )
+    }
+
+    fn unpack_under(&self, root: &Path) -> Result<PathBuf> {
+        let folder = root.join(format!("freehold-{:016x}", fnv1a(self.bytes)));
+        make_private(&folder)?;
+        let path = folder.join(self.name);
+        if fs::read(&path).is_ok_and(|bytes| bytes == self.bytes) {
+            return Ok(path);
+        }
+        let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+        file.write_all(self.bytes)?;
+        file.as_file().set_permissions(Permissions::from_mode(0o755))?;
+        file.persist(&path).context("the file could not be put in place")?;
+        Ok(path)
+    }
+}
+
+/// Where files may be unpacked, best first.
+fn roots() -> Vec<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+        .filter(|path| path.is_absolute());
+    // A folder shared by all users is safe for us only by our own name in it.
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let temporary = std::env::temp_dir().join(format!("freehold-{user}"));
+    cache.into_iter().chain([temporary]).collect()
+}
+
+/// Makes the folder (and what leads to it) for this user only; refuses somebody else's.
+fn make_private(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let metadata = fs::symlink_metadata(folder)?;
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & 0o022 != 0 {
+        bail!("{} is not a folder that only this user can write", folder.display());
+    }
+    Ok(())
+}
+
+/// The 64-bit FNV-1a hash: a name for the contents, not a defence (the bytes are compared).
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

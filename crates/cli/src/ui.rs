@@ -1,0 +1,74 @@
+//! What every command shows and obeys: progress on standard error, and Ctrl-C.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Work shorter than this shows no bar.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// How a command ends after Ctrl-C, as shells expect: 128 + SIGINT.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// A progress bar on standard error that appears only when the work takes long and a person looks.
+pub struct Progress {
+    label: &'static str,
+    began: Instant,
+    bar: Option<ProgressBar>,
+    shown: bool,
+}
+
+impl Progress {
+    /// A bar that says `label` before its figures.
+    pub fn new(label: &'static str) -> Self {
+        Self { label, began: Instant::now(), bar: None, shown: std::io::stderr().is_terminal() }
+    }
+
+    /// `done` of `total` (0 where it is not known) units are done.
+    pub fn set(&mut self, done: u64, total: u64) {
+        if !self.shown || (self.bar.is_none() && self.began.elapsed() < PATIENCE) {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| new_bar(self.label));
+        bar.set_length(total.max(done));
+        bar.set_position(done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar(label: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let style = ProgressStyle::with_template("{msg:22} {bar:32} {percent:>3} %  {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message(label);
+    bar
+}
+
+/// A flag that SIGINT and SIGTERM raise. The first asks the work to stop tidily; a second one ends
+/// the process at once.
+pub fn interrupted() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let status = i32::from(EXIT_INTERRUPTED);
+        // Registered in this order, the second signal finds the flag raised by the first.
+        let registered =
+            signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&flag))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)));
+        debug_assert!(registered.is_ok(), "SIGINT and SIGTERM can be handled");
+    }
+    flag
+}
+
+/// Whether the flag was raised.
+pub fn is_raised(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed)
+}
