@@ -1,2 +1,31 @@
-//! (story)
-fn main() {}
+//! The project's own chores, so that people and CI run the very same commands.
+
+mod sources;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    after_help = "Example:
+  cargo xtask tidy"
+)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check what the compiler does not: layers, SAFETY arguments, dead links, file budgets, names.
+    Tidy,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Cli::parse().chore {
+        Chore::Tidy => tidy::run(),
+    }
+}
