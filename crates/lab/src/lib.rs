@@ -1,3 +1,5 @@
 //! The laboratory: replay a trace under any policy or allocator, compare, report.
 
+pub mod human;
+pub mod measure;
 pub mod results;

@@ -3,6 +3,16 @@
 //! Simulated policies and real allocators fill the same [`Outcome`]; what one of them cannot know is
 //! `None`, never zero. JSON carries [`SCHEMA_VERSION`]; Parquet has the same columns.
 
+mod document;
+mod output;
+mod parquet;
+
+pub use document::{
+    Circumstances, Document, MachineFacts, ProcessFacts, Refused, TraceFacts, write_json,
+};
+pub use output::{Output, OutputError};
+pub use parquet::write_parquet;
+
 use serde::{Deserialize, Serialize};
 
 /// Raised when a field changes its meaning; new optional fields do not raise it.
