@@ -1,4 +1,8 @@
 //! The policies of Freehold: what ships, and what the simulators run.
 #![no_std]
 
+pub mod blocks;
+pub mod check;
 pub mod machine;
+pub mod policy;
+pub mod units;

@@ -1,0 +1,268 @@
+//! The mechanism: split, merge, resize, over boundary tags and any index.
+//!
+//! Invariant: no two neighbours are free, and the index holds exactly the free blocks. Every
+//! operation is O(1) but for what the index costs; none of them loops over blocks.
+//!
+//! Neighbours: `tags` is the layout below, a [`FreeIndex`] makes the choice, [`Policy`] is the
+//! contract above.
+
+use super::index::{Census, FreeIndex};
+use super::region::Region;
+use super::tags::{Block, Granules, MIN_BLOCK, Tag, Tags, View};
+use super::walk::{self, Counts};
+use crate::check::Broken;
+use crate::machine::{Probe, Step};
+use crate::policy::{BlockInfo, Inspect, Policy, Totals};
+use crate::units::Align;
+use core::ptr::NonNull;
+
+/// One region under boundary tags, with immediate merging of both neighbours; `I` chooses.
+#[derive(Debug)]
+pub struct BlockHeap<I> {
+    tags: Tags,
+    index: I,
+    counts: Counts,
+}
+
+/// Where in a free block the used one shall lie.
+#[derive(Clone, Copy)]
+struct Spot {
+    /// The free block.
+    block: Block,
+    /// Its length.
+    size: Granules,
+    /// How much of it stays free before the used block: nothing, or at least a smallest block.
+    gap: Granules,
+}
+
+impl<I: FreeIndex> Policy for BlockHeap<I> {
+    fn new(region: Region) -> Option<Self> {
+        let tags = Tags::new(&region)?;
+        let mut view = tags.quiet();
+        let (block, size) = (tags.first(), tags.total());
+        view.write_free(block, size, false);
+        view.mark_prev_free(tags.end(), true);
+        let mut index = I::default();
+        index.insert(&mut view, block, size);
+        Some(BlockHeap { tags, index, counts: Counts::one_free(size) })
+    }
+
+    fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
+        let need = Granules::for_request(size)?;
+        let mut view = self.tags.watched(probe);
+        let spot = if align.bytes() <= super::GRANULE {
+            let block = self.index.find(&mut view, need)?;
+            Spot { block, size: view.size(block), gap: Granules::default() }
+        } else {
+            self.find_aligned(&mut view, need, align)?
+        };
+        let block = self.take(&mut view, spot, need);
+        Some(self.tags.payload(block))
+    }
+
+    unsafe fn free<P: Probe>(&mut self, payload: NonNull<u8>, probe: &mut P) {
+        // SAFETY: the caller's promise is the one asked for here.
+        let block = unsafe { self.tags.block_of(payload) };
+        let mut view = self.tags.watched(probe);
+        let tag = view.tag(block);
+        debug_assert!(!tag.is_free(), "double free of {block:?}");
+        self.counts.freed(tag.size());
+        self.release(&mut view, block, tag);
+    }
+
+    unsafe fn resize_in_place<P: Probe>(
+        &mut self,
+        payload: NonNull<u8>,
+        size: u64,
+        probe: &mut P,
+    ) -> bool {
+        let Some(need) = Granules::for_request(size) else { return false };
+        // SAFETY: the caller's promise is the one asked for here.
+        let block = unsafe { self.tags.block_of(payload) };
+        let mut view = self.tags.watched(probe);
+        let tag = view.tag(block);
+        self.move_end(&mut view, block, tag, need)
+    }
+
+    unsafe fn usable(&self, payload: NonNull<u8>) -> u64 {
+        // SAFETY: the caller's promise is the one asked for here.
+        let block = unsafe { self.tags.block_of(payload) };
+        self.tags.quiet().size(block).bytes() - super::TAG
+    }
+}
+
+impl<I: FreeIndex> BlockHeap<I> {
+    /// A place for `need` granules whose payload is aligned. Asks the index twice: for a block of
+    /// just the length, which may happen to lie well, then for one that is long enough wherever
+    /// it lies. (An index that knew of alignments could do better; none of the papers' does.)
+    fn find_aligned<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        need: Granules,
+        align: Align,
+    ) -> Option<Spot> {
+        if let Some(spot) = self.find_spot(view, need, need, align) {
+            return Some(spot);
+        }
+        let slack = u32::try_from(align.bytes() / super::GRANULE + 1).ok()?;
+        self.find_spot(view, need.checked_add(Granules::new(slack))?, need, align)
+    }
+
+    /// Asks the index for `ask` granules and sees whether `need` aligned ones are in there.
+    fn find_spot<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        ask: Granules,
+        need: Granules,
+        align: Align,
+    ) -> Option<Spot> {
+        let block = self.index.find(view, ask)?;
+        let size = view.size(block);
+        let gap = self.gap_before(block, align)?;
+        (gap.checked_add(need)? <= size).then_some(Spot { block, size, gap })
+    }
+
+    /// The least gap after which a block in `block` is aligned: none, or a block of its own.
+    fn gap_before(&self, block: Block, align: Align) -> Option<Granules> {
+        let step = align.bytes() / super::GRANULE;
+        let gap = self.tags.address_granule(block).wrapping_neg() & (step - 1);
+        let short = gap > 0 && gap < u64::from(MIN_BLOCK.count());
+        Some(Granules::new(u32::try_from(if short { gap + step } else { gap }).ok()?))
+    }
+
+    /// Cuts the used block out of the free one: up to two remainders stay free.
+    fn take<P: Probe>(&mut self, view: &mut View<P>, spot: Spot, need: Granules) -> Block {
+        let Spot { block, size, gap } = spot;
+        let used = block.after(gap);
+        let rest = size.minus(gap).minus(need);
+        let tail = (rest >= MIN_BLOCK).then(|| (used.after(need), rest));
+        let has_gap = gap.count() > 0;
+        if let Some((tail, rest)) = tail {
+            view.step(Step::Split);
+            view.write_free(tail, rest, false);
+        } else {
+            view.mark_prev_free(block.after(size), false);
+        }
+        if has_gap {
+            view.step(Step::Split);
+        }
+        match (tail, has_gap) {
+            (None, false) => self.index.remove(view, block, size),
+            (Some(tail), false) => self.index.replace(view, (block, size), tail),
+            (tail, true) => {
+                self.index.remove(view, block, size);
+                view.write_free(block, gap, false);
+                self.index.insert(view, block, gap);
+                if let Some((tail, rest)) = tail {
+                    self.index.insert(view, tail, rest);
+                }
+            }
+        }
+        let taken = if tail.is_some() { need } else { need.plus(rest) };
+        view.write_used(used, taken, has_gap);
+        let free_blocks = u64::from(tail.is_some()) + u64::from(has_gap);
+        self.counts.took(taken, free_blocks, self.tags.extent(used.after(taken)));
+        used
+    }
+
+    /// Makes `block`, used until now, free, and one with its free neighbours.
+    ///
+    /// The order of the calls keeps what an index remembers of a place (next fit's rover) in the
+    /// merged block: the lower neighbour goes, the upper one becomes the whole.
+    fn release<P: Probe>(&mut self, view: &mut View<P>, block: Block, tag: Tag) {
+        let next = block.after(tag.size());
+        let next_tag = view.tag(next);
+        let prev = tag.is_prev_free().then(|| view.prev_free(block));
+        let below = prev.map_or(Granules::default(), |(_, size)| size);
+        let above = if next_tag.is_free() { next_tag.size() } else { Granules::default() };
+        let whole = prev.map_or(block, |(prev, _)| prev);
+        let size = below.plus(tag.size()).plus(above);
+
+        let joined = match (prev, next_tag.is_free()) {
+            (None, false) => None,
+            (Some(prev), false) => Some(prev),
+            (None, true) => Some((next, above)),
+            (Some((prev, below)), true) => {
+                self.index.remove(view, prev, below);
+                view.step(Step::Merge);
+                self.counts.merged();
+                Some((next, above))
+            }
+        };
+        view.write_free(whole, size, false);
+        if !next_tag.is_free() {
+            view.mark_prev_free(next, true);
+        }
+        match joined {
+            None => self.index.insert(view, whole, size),
+            Some(old) => {
+                view.step(Step::Merge);
+                self.counts.merged();
+                self.index.replace(view, old, (whole, size));
+            }
+        }
+    }
+
+    /// Moves the end of a used block so that it is `need` long, or at most what a smallest block
+    /// less would free. `false` when the free block behind it is too short.
+    fn move_end<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        block: Block,
+        tag: Tag,
+        need: Granules,
+    ) -> bool {
+        let size = tag.size();
+        let next = block.after(size);
+        let next_tag = view.tag(next);
+        let above = if next_tag.is_free() { next_tag.size() } else { Granules::default() };
+        let room = size.plus(above);
+        if need > room {
+            return false;
+        }
+        let rest = room.minus(need);
+        let taken = if rest >= MIN_BLOCK { need } else { room };
+        if taken == size {
+            return true;
+        }
+        // The old and the new free block may overlap: one leaves the index before the other enters.
+        if next_tag.is_free() {
+            self.index.remove(view, next, above);
+        }
+        view.write_used(block, taken, tag.is_prev_free());
+        let tail = block.after(taken);
+        if taken == room {
+            view.step(Step::Merge);
+            view.mark_prev_free(tail, false);
+        } else {
+            view.step(Step::Split);
+            let rest = room.minus(taken);
+            view.write_free(tail, rest, false);
+            if !next_tag.is_free() {
+                view.mark_prev_free(next, true);
+            }
+            self.index.insert(view, tail, rest);
+        }
+        self.counts.moved_end(size, taken, above, self.tags.extent(tail));
+        true
+    }
+}
+
+impl<I: FreeIndex> Inspect for BlockHeap<I> {
+    fn totals(&self) -> Totals {
+        self.counts.totals(&self.tags)
+    }
+
+    fn largest_free(&self) -> u64 {
+        self.index.largest(&self.tags).bytes()
+    }
+
+    fn for_each_block(&self, visit: impl FnMut(BlockInfo)) {
+        walk::for_each_block(&self.tags, visit);
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        let free: Census = walk::check(&self.tags, &self.counts, walk::Neighbours::NeverBothFree)?;
+        free.expect("the index holds exactly the free blocks", &self.index.check(&self.tags)?)
+    }
+}

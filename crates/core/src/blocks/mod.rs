@@ -1,0 +1,30 @@
+//! Which **block** of a region? One layout, one mechanism, one file per answer.
+//!
+//! ```text
+//!   first_fit  next_fit  best_fit  worst_fit  good_fit        the choice: a FreeIndex each
+//!        list (as in the books)   tree (O(log n))             two structures inside free blocks
+//!                      heap                        buddy      the mechanism: split, merge, resize
+//!                                 tags                        the layout: all header arithmetic
+//!                                region                       the memory
+//! ```
+//!
+//! Invariant: whatever the policy, a region is a row of blocks as `tags` draws them, so that one
+//! walk, one check and one picture serve all. The four fits of the textbooks exist twice, as the
+//! plain list algorithm and as a tree that chooses the very same block; tests hold one against
+//! the other.
+//!
+//! Neighbours: [`policy`](crate::policy) is the contract and the registry; what a step is,
+//! [`machine`](crate::machine) says.
+
+mod good_fit;
+mod heap;
+mod index;
+mod region;
+mod tags;
+mod walk;
+
+pub use good_fit::GoodFit;
+pub use heap::BlockHeap;
+pub use index::{Census, FreeIndex};
+pub use region::{GRANULE, MAX_REGION, Region};
+pub use tags::{Block, Granules, MIN_BLOCK, TAG, Tag, Tags, View};

@@ -1,0 +1,59 @@
+//! A region: the memory that one policy was handed, and nothing outside of it.
+
+use core::ptr::NonNull;
+
+/// Bytes of a granule: every block begins and ends on one, every payload is aligned to one.
+pub const GRANULE: u64 = 16;
+
+/// The longest region in bytes: 64 GiB less one granule, so that a block is named by a `u32`.
+pub const MAX_REGION: u64 = u32::MAX as u64 * GRANULE;
+
+/// One stretch of memory, given away: whoever holds the `Region` alone reads and writes it.
+///
+/// Neither `Copy` nor `Clone`: handing it to a policy is what makes the policy its only user.
+///
+/// Choices are reproducible: they depend on the sizes asked for and, for alignments above 16 and
+/// for buddies, on `base` modulo the region's length rounded up to a power of two. A simulator
+/// that wants the same answer on every run gives every region that alignment.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    len: u64,
+}
+
+impl Region {
+    /// The region of `len` bytes at `base`; `None` unless `base` is 16-aligned. What is beyond
+    /// [`MAX_REGION`] and what is left of the last granule stays unused.
+    ///
+    /// # Safety
+    /// For as long as the region or a policy over it lives, the bytes `base .. base + len` are
+    /// one allocation, readable and writable (fresh memory may fault in lazily), and nobody else
+    /// touches them but through pointers that the policy gave out. `base`'s provenance covers them.
+    pub unsafe fn new(base: NonNull<u8>, len: u64) -> Option<Region> {
+        if !base.addr().get().is_multiple_of(GRANULE as usize) {
+            return None;
+        }
+        let len = if len > MAX_REGION { MAX_REGION } else { len };
+        Some(Region { base, len: len - len % GRANULE })
+    }
+
+    /// Its first byte.
+    pub const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Its length in bytes: a multiple of [`GRANULE`], at most [`MAX_REGION`].
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its length in granules.
+    pub(super) const fn granules(&self) -> u32 {
+        (self.len / GRANULE) as u32
+    }
+}

@@ -1,0 +1,165 @@
+//! Policies: what they promise, and the registry of all there are.
+//!
+//! A [`Policy`] answers one question, *which block of a region?*, and owns the region it answers
+//! for. Whoever drives one (a heap, a replay, a test) is generic over it; the only place where a
+//! name becomes a type is [`dispatch`], so every driver is compiled once per policy and no call is
+//! virtual.
+//!
+//! # Add a policy
+//!
+//! One file and one line: write the file in `blocks/`, add the line to the registry at the end of
+//! this one. The command line, the reports and the tests (every registered policy runs under the
+//! same oracle) find it there. Most policies are a choice among free blocks and nothing else;
+//! such a file holds one [`FreeIndex`](crate::blocks::FreeIndex), and
+//! [`BlockHeap`](crate::blocks::BlockHeap) does the rest. This one keeps a stack and takes the
+//! youngest free block that fits:
+//!
+//! ```
+#![doc = include_str!("../examples/add_a_policy.rs")]
+//! ```
+
+use crate::blocks::{self, Region};
+use crate::check::Broken;
+use crate::machine::Probe;
+use crate::units::Align;
+use core::fmt;
+use core::ptr::NonNull;
+
+/// Chooses blocks of one region.
+///
+/// Called by one thread at a time. Every operation reports its steps to the probe given with it.
+/// A policy touches only memory that its algorithm touches: handing it a long, lazily committed
+/// region costs nothing, and the region's length is its limit.
+pub trait Policy: Inspect + Sized {
+    /// Takes over `region`; `None` when it is too short for a single block.
+    fn new(region: Region) -> Option<Self>;
+
+    /// A payload of at least `size` bytes at a multiple of `align` (and of 16), owned by the
+    /// caller until freed. `size` 0 gives a payload of its own, too. `None` when the policy finds
+    /// no block; then nothing has changed but what the policy remembers of the search.
+    fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>>;
+
+    /// Takes the payload back.
+    ///
+    /// # Safety
+    /// `payload` came from this policy's `alloc` and has not been freed since; nobody uses it
+    /// any more.
+    unsafe fn free<P: Probe>(&mut self, payload: NonNull<u8>, probe: &mut P);
+
+    /// Makes the payload hold `size` bytes without moving it, giving back or taking what lies
+    /// behind it. `false` when that is not possible; then nothing has changed. Never changes the
+    /// first `min(usable, size)` bytes.
+    ///
+    /// # Safety
+    /// `payload` came from this policy's `alloc` and has not been freed since.
+    unsafe fn resize_in_place<P: Probe>(
+        &mut self,
+        payload: NonNull<u8>,
+        size: u64,
+        probe: &mut P,
+    ) -> bool;
+
+    /// How many bytes the payload holds: at least the size last asked for. Constant until the
+    /// next `resize_in_place`. O(1).
+    ///
+    /// # Safety
+    /// `payload` came from this policy's `alloc` and has not been freed since.
+    unsafe fn usable(&self, payload: NonNull<u8>) -> u64;
+}
+
+/// What can be seen of a policy from outside. Changes nothing, is not probed.
+pub trait Inspect {
+    /// The running totals. O(1) (buddy: O(log n)), cheap enough after every operation.
+    fn totals(&self) -> Totals;
+
+    /// The longest free block in bytes, tag included; 0 when none is free. O(1) for the address
+    /// trees and buddy, O(log n) for the size trees, one list's length for good fit, O(free
+    /// blocks) for the plain lists: a replayer samples it.
+    fn largest_free(&self) -> u64;
+
+    /// Every block in the order of addresses. O(blocks).
+    fn for_each_block(&self, visit: impl FnMut(BlockInfo));
+
+    /// Walks every structure and compares each with the others: tags with neighbours and footers,
+    /// index with tags, totals with both. O(blocks).
+    fn check(&self) -> Result<(), Broken>;
+}
+
+/// Running totals of a policy. Lengths are of whole blocks, tags included, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// All blocks together: the region less what no block can use. Constant.
+    pub capacity: u64,
+    /// Free blocks together.
+    pub free: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Used blocks.
+    pub used_blocks: u64,
+    /// From the first block to the end of the last used one: a heap that gives back its free end
+    /// would be this long. 0 when nothing is used.
+    pub extent: u64,
+    /// The most that `extent` has ever been.
+    pub peak_extent: u64,
+}
+
+impl Totals {
+    /// Used blocks together, tags and padding included: the gross of what is allocated.
+    pub const fn used(&self) -> u64 {
+        self.capacity - self.free
+    }
+}
+
+/// A block as seen from outside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Where its tag lies, in bytes from the start of the region.
+    pub offset: u64,
+    /// Its length in bytes, tag included.
+    pub size: u64,
+    /// Whether it is free.
+    pub free: bool,
+}
+
+impl fmt::Debug for BlockInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", if self.free { "free" } else { "used" }, self.size)
+    }
+}
+
+/// What the registry says of a policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PolicyInfo {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+}
+
+/// Something to be done with a policy whose type is chosen by name; see [`dispatch`].
+pub trait Visitor {
+    /// What comes of it.
+    type Out;
+
+    /// Does it. Called at most once.
+    fn visit<P: Policy>(self) -> Self::Out;
+}
+
+macro_rules! registry {
+    ($($name:literal => $policy:ty, $about:literal;)+) => {
+        /// Every policy there is, in the order of the registry.
+        pub const POLICIES: &[PolicyInfo] = &[$(PolicyInfo { name: $name, about: $about }),+];
+
+        /// Calls `visitor` with the policy called `name`; `None` when there is none of that name.
+        pub fn dispatch<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
+            match name {
+                $($name => Some(visitor.visit::<$policy>()),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+registry! {
+    "good-fit" => blocks::GoodFit, "the head of the first size list that surely fits, 32 lists a doubling, in constant time (two-level segregated)";
+}
