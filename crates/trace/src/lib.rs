@@ -1,5 +1,39 @@
-//! The trace format of Freehold (`FORMAT.md` beside this crate is the contract).
+//! The trace format of Freehold (`FORMAT.md` beside this crate is the contract): what programs did
+//! with memory, on disk.
+//!
+//! ```text
+//!  addresses ─ Namer ─► events ─ Writer ─► codec ─► blocks ─► file
+//!                                                              │
+//!  replay, info, export ◄─ Records (merge) ◄─ codec ◄─ Trace ◄─┘
+//! ```
+//!
+//! Invariant: what is read was written; whatever else a file holds is reported as [`Damage`],
+//! never guessed. Memory grows with threads and live objects, never with the length of a trace.
 
+/// The major version of the format that this crate reads and writes.
+pub const FORMAT_MAJOR: u16 = 1;
+/// The minor version: additions that older readers skip.
+pub const FORMAT_MINOR: u16 = 0;
+
+mod block;
+mod codec;
+pub mod error;
 pub mod event;
+mod head;
+mod header;
+mod index;
+pub mod namer;
+mod partial;
+mod reader;
+mod records;
+mod varint;
+mod writer;
 
+pub use codec::Timed;
+pub use error::{Damage, OpenError, ReadError, Reason, WriteError};
 pub use event::{Api, Event, ObjectId, ProcessId, Record, Request, ThreadId, Tick};
+pub use header::{Begin, Ending, Header, ProcessInfo};
+pub use namer::Namer;
+pub use reader::Trace;
+pub use records::{Records, Run};
+pub use writer::{Summary, Writer};

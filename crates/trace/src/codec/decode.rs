@@ -1,0 +1,152 @@
+//! Gives back the events of one block, a batch at a time.
+
+use super::columns::{EXTENSIONS, IDS, Loaded, NUMBERS, OPS, REQUESTS, SLOTS, TIMES};
+use super::ids::Ids;
+use super::requests::{Recent, api};
+use super::*;
+use crate::block::BlockHeader;
+use crate::event::{Event, ObjectId, ProcessId, Request, Tick};
+
+/// An event with its time: a [`Record`](crate::Record) without its thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timed {
+    /// When.
+    pub tick: Tick,
+    /// What.
+    pub event: Event,
+}
+
+/// The block of one thread that is being read.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    columns: Loaded,
+    recent: Recent,
+    ids: Ids,
+    tick: u64,
+    left: u32,
+}
+
+impl Decoder {
+    /// Begins a block; `None` where its columns cannot be loaded.
+    pub(crate) fn load(
+        &mut self,
+        header: &BlockHeader,
+        stored: &[u8],
+        zstd: &mut zstd::bulk::Decompressor<'_>,
+    ) -> Option<()> {
+        self.left = 0;
+        self.columns.load(stored, header.raw_len as usize, zstd)?;
+        self.recent.clear();
+        self.ids.clear();
+        self.tick = header.first.0;
+        self.left = header.count;
+        Some(())
+    }
+
+    /// Events of the block not yet given, those of unknown kinds included.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Abandons the rest of a damaged block: how many events that were.
+    pub(crate) fn give_up(&mut self) -> u32 {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Appends up to `most` events to `out`. `None` where one cannot be decoded: those before it
+    /// are given, [`left`](Self::left) are lost.
+    pub(crate) fn batch(&mut self, most: usize, out: &mut Vec<Timed>) -> Option<()> {
+        for _ in 0..most.min(self.left as usize) {
+            let known = self.event()?;
+            self.left -= 1;
+            out.extend(known);
+        }
+        Some(())
+    }
+
+    /// The next event: the outer `None` is damage, the inner one an event of a later version.
+    #[inline]
+    fn event(&mut self) -> Option<Option<Timed>> {
+        let op = self.columns.byte(OPS)?;
+        self.tick = self.tick.checked_add(self.columns.number(TIMES)?)?;
+        let event = if op < OP_RECENT {
+            let request = self.recent.get(op)?;
+            Event::Alloc { object: self.new_object()?, request }
+        } else if op == OP_FREE {
+            let object = self.live_object()?;
+            self.ids.freed(object.0);
+            Event::Free { object, remote: false }
+        } else {
+            match self.rare(op)? {
+                Some(event) => event,
+                None => return Some(None),
+            }
+        };
+        Some(Some(Timed { tick: Tick(self.tick), event }))
+    }
+
+    fn rare(&mut self, op: u8) -> Option<Option<Event>> {
+        Some(Some(match op {
+            OP_ALLOC => {
+                let request = self.define()?;
+                Event::Alloc { object: self.new_object()?, request }
+            }
+            OP_FREE_REMOTE => Event::Free { object: self.live_object()?, remote: true },
+            OP_REALLOC | OP_REALLOC_REMOTE => Event::Realloc {
+                object: self.live_object()?,
+                request: self.request()?,
+                remote: op == OP_REALLOC_REMOTE,
+                began: Tick(self.tick.checked_sub(self.columns.number(NUMBERS)?)?),
+            },
+            OP_INHERIT => Event::Inherit { object: self.new_object()?, request: self.request()? },
+            OP_UNKNOWN_FREE => Event::UnknownFree,
+            OP_FAILED => Event::Failed { request: self.request()? },
+            OP_THREAD_START => Event::ThreadStart,
+            OP_THREAD_END => Event::ThreadEnd,
+            OP_FORK => {
+                Event::Fork { child: ProcessId(u32::try_from(self.columns.number(NUMBERS)?).ok()?) }
+            }
+            OP_READ | OP_WRITE => Event::Access {
+                object: self.live_object()?,
+                offset: self.columns.number(NUMBERS)?,
+                write: op == OP_WRITE,
+            },
+            _ => {
+                let len = self.columns.number(EXTENSIONS)?;
+                self.columns.skip(EXTENSIONS, len)?;
+                return Some(None);
+            }
+        }))
+    }
+
+    #[inline]
+    fn new_object(&mut self) -> Option<ObjectId> {
+        let code = self.columns.number(IDS)?;
+        Some(ObjectId(self.ids.alloc_id(code)?))
+    }
+
+    #[inline]
+    fn live_object(&mut self) -> Option<ObjectId> {
+        let code = self.columns.number(IDS)?;
+        Some(ObjectId(self.ids.live_id(code)?))
+    }
+
+    fn request(&mut self) -> Option<Request> {
+        match self.columns.byte(SLOTS)? {
+            SLOT_NEW => self.define(),
+            slot => self.recent.get(slot),
+        }
+    }
+
+    fn define(&mut self) -> Option<Request> {
+        let slot = self.columns.byte(REQUESTS)?;
+        let request = Request {
+            api: api(self.columns.byte(REQUESTS)?)?,
+            align_log2: self.columns.byte(REQUESTS)?,
+            size: self.columns.number(REQUESTS)?,
+            usable: self.columns.number(REQUESTS)?,
+        };
+        self.recent.set(slot, request)?;
+        Some(request)
+    }
+}

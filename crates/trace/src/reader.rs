@@ -1,0 +1,243 @@
+//! Opens a trace: header, index, processes. Events are read by `records`.
+//!
+//! Invariant: whatever the file holds, opening allocates memory in proportion to the file's length.
+
+use crate::block::{BlockHeader, HEADER_LEN, Kind};
+use crate::error::{Damage, OpenError, ReadError, Reason};
+use crate::event::{ProcessId, ThreadId};
+use crate::header::{Header, ProcessInfo};
+use crate::index::{self, Entry};
+use crate::records::Records;
+use crate::{head, partial};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Most raw bytes of one block of the table of processes.
+const MAX_PROCESSES_RAW: usize = 64 << 20;
+
+/// An open trace. Cheap to read several times; shareable between threads.
+#[derive(Debug)]
+pub struct Trace {
+    source: Arc<Source>,
+    header: Header,
+    processes: Vec<ProcessInfo>,
+    threads: Vec<ThreadBlocks>,
+    damage: Vec<Damage>,
+    events: u64,
+    len: u64,
+}
+
+/// The file, for those who read blocks.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+}
+
+/// The blocks of one thread, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct ThreadBlocks {
+    pub(crate) process: ProcessId,
+    pub(crate) thread: ThreadId,
+    pub(crate) blocks: Arc<[Entry]>,
+}
+
+impl Trace {
+    /// Opens a trace. Damage short of the header is no error: see [`Trace::damage`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Trace, OpenError> {
+        let path = path.as_ref();
+        let io_error = |source| OpenError::Io { path: path.to_owned(), source };
+        // Asked first: opening a pipe would wait for its other end.
+        if let Some(what) = partial::what_stands_there(path) {
+            return Err(OpenError::NotAFile { path: path.to_owned(), what });
+        }
+        let file = File::open(path).map_err(io_error)?;
+        let len = file.metadata().map_err(io_error)?.len();
+        let (header, begin) = head::read(&file, path, len)?;
+        let mut damage = Vec::new();
+        let entries = index::find(&file, begin, len, &mut damage).map_err(io_error)?;
+        let source = Arc::new(Source { file, path: path.to_owned() });
+        let threads = by_thread(&entries, &mut damage);
+        let mut processes = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| entry.header.kind == Kind::PROCESSES) {
+            if !source.read_processes(entry, len, &mut processes) {
+                damage.push(at_block(entry, Reason::Processes, Some(0)));
+            }
+        }
+        add_unseen(&threads, &mut processes);
+        let events =
+            threads.iter().flat_map(|t| t.blocks.iter()).map(|b| u64::from(b.header.count)).sum();
+        let processes = processes.into_values().collect();
+        Ok(Trace { source, header, processes, threads, damage, events, len })
+    }
+
+    /// Facts about the recording.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The processes, in order of their ids.
+    pub fn processes(&self) -> &[ProcessInfo] {
+        &self.processes
+    }
+
+    /// One process.
+    pub fn process(&self, id: ProcessId) -> Option<&ProcessInfo> {
+        self.processes.iter().find(|process| process.id == id)
+    }
+
+    /// How many events the index promises; damaged blocks give fewer.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many events of one process the index promises.
+    pub fn events_of(&self, process: ProcessId) -> u64 {
+        let own = self.threads.iter().filter(|thread| thread.process == process);
+        own.flat_map(|t| t.blocks.iter()).map(|b| u64::from(b.header.count)).sum()
+    }
+
+    /// The threads of one process, in order, with the number of their events.
+    pub fn threads_of(&self, process: ProcessId) -> impl Iterator<Item = (ThreadId, u64)> {
+        self.threads.iter().filter(move |thread| thread.process == process).map(|thread| {
+            (thread.thread, thread.blocks.iter().map(|b| u64::from(b.header.count)).sum())
+        })
+    }
+
+    /// Damage that was found when opening. Damaged blocks are found when they are read: see
+    /// [`Records::damage`].
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// Length of the file in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.len
+    }
+
+    /// The file's name as given.
+    pub fn path(&self) -> &Path {
+        &self.source.path
+    }
+
+    /// All events of all processes in the order of time, frees first on ties.
+    pub fn records(&self) -> Result<Records, ReadError> {
+        Records::new(self.source.clone(), self.threads.iter().cloned())
+    }
+
+    /// The events of one process in the order of time, frees first on ties; none where the trace
+    /// does not have that process.
+    pub fn records_of(&self, process: ProcessId) -> Result<Records, ReadError> {
+        let own = self.threads.iter().filter(|thread| thread.process == process);
+        Records::new(self.source.clone(), own.cloned())
+    }
+}
+
+impl Source {
+    /// Reads the stored bytes of a block into `bytes`, checked against the entry and the checksum.
+    /// `Ok(Err)` is damage.
+    pub(crate) fn read_block(
+        &self,
+        entry: &Entry,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Result<(), Reason>, ReadError> {
+        bytes.clear();
+        bytes.resize(HEADER_LEN + entry.header.stored_len as usize, 0);
+        if let Err(source) = self.file.read_exact_at(bytes, entry.offset) {
+            if source.kind() == std::io::ErrorKind::UnexpectedEof {
+                return Ok(Err(Reason::Truncated));
+            }
+            return Err(ReadError { path: self.path.clone(), offset: entry.offset, source });
+        }
+        if BlockHeader::decode(bytes) != Some(entry.header) {
+            return Ok(Err(Reason::BlockHeader));
+        }
+        if crc32fast::hash(&bytes[HEADER_LEN..]) != entry.header.crc {
+            return Ok(Err(Reason::Checksum));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Reads one block of the table of processes; `false` where it is damaged.
+    fn read_processes(
+        &self,
+        entry: &Entry,
+        file_len: u64,
+        processes: &mut BTreeMap<ProcessId, ProcessInfo>,
+    ) -> bool {
+        let end = entry.offset.saturating_add(u64::from(entry.header.stored_len));
+        if end > file_len || entry.header.raw_len as usize > MAX_PROCESSES_RAW {
+            return false;
+        }
+        let mut bytes = Vec::new();
+        if !matches!(self.read_block(entry, &mut bytes), Ok(Ok(()))) {
+            return false;
+        }
+        let raw = zstd::bulk::decompress(&bytes[HEADER_LEN..], entry.header.raw_len as usize);
+        let Ok(infos) = raw.and_then(|raw| Ok(serde_json::from_slice::<Vec<ProcessInfo>>(&raw)?))
+        else {
+            return false;
+        };
+        processes.extend(infos.into_iter().map(|info| (info.id, info)));
+        true
+    }
+}
+
+/// Groups blocks by thread and puts them in order; reports the gaps between them.
+fn by_thread(entries: &[Entry], damage: &mut Vec<Damage>) -> Vec<ThreadBlocks> {
+    let mut threads: BTreeMap<(ProcessId, ThreadId), Vec<Entry>> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.header.kind == Kind::EVENTS) {
+        threads.entry((entry.header.process, entry.header.thread)).or_default().push(*entry);
+    }
+    let grouped = threads.into_iter().map(|((process, thread), mut blocks)| {
+        blocks.sort_by_key(|entry| entry.header.sequence);
+        let mut expected = 0;
+        for entry in &blocks {
+            if entry.header.sequence > expected {
+                damage.push(Damage {
+                    block: Some(expected),
+                    ..at_block(entry, Reason::Missing, None)
+                });
+            }
+            expected = entry.header.sequence.saturating_add(1);
+        }
+        ThreadBlocks { process, thread, blocks: blocks.into() }
+    });
+    grouped.collect()
+}
+
+/// Adds processes that have events but no entry in the table.
+fn add_unseen(threads: &[ThreadBlocks], processes: &mut BTreeMap<ProcessId, ProcessInfo>) {
+    let mut seen: BTreeMap<ProcessId, ProcessInfo> = BTreeMap::new();
+    for thread in threads {
+        let (Some(first), Some(last)) = (thread.blocks.first(), thread.blocks.last()) else {
+            continue;
+        };
+        let info = seen.entry(thread.process).or_insert_with(|| ProcessInfo {
+            first: first.header.first,
+            ..ProcessInfo::unseen(thread.process)
+        });
+        info.threads += 1;
+        info.first = info.first.min(first.header.first);
+        info.last = info.last.max(last.header.last);
+    }
+    for (id, seen) in seen {
+        // What the events tell is never less true than the table, which a cut recording lacks.
+        let info = processes.entry(id).or_insert_with(|| ProcessInfo::unseen(id));
+        (info.threads, info.first, info.last) = (seen.threads, seen.first, seen.last);
+    }
+}
+
+pub(crate) fn at_block(entry: &Entry, reason: Reason, events_lost: Option<u64>) -> Damage {
+    let events = entry.header.kind == Kind::EVENTS;
+    Damage {
+        offset: entry.offset,
+        block: events.then_some(entry.header.sequence),
+        thread: events.then_some((entry.header.process, entry.header.thread)),
+        reason,
+        events_lost,
+    }
+}
