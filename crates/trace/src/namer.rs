@@ -14,6 +14,8 @@
 mod paged;
 mod pool;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use crate::event::{Event, ObjectId, ProcessId, Request, ThreadId, Tick};
 use paged::Paged;
