@@ -161,5 +161,14 @@ macro_rules! registry {
 }
 
 registry! {
-    "good-fit" => blocks::GoodFit, "the head of the first size list that surely fits, 32 lists a doubling, in constant time (two-level segregated)";
+    "first-fit" => blocks::FirstFit, "the lowest block that fits, found in a tree in O(log n)";
+    "next-fit" => blocks::NextFit, "first fit that goes on where the last search ended, in O(log n)";
+    "best-fit" => blocks::BestFit, "the shortest block that fits, the lowest of several, in O(log n)";
+    "worst-fit" => blocks::WorstFit, "the longest block, the lowest of several, in O(log n)";
+    "good-fit" => blocks::GoodFit, "the head of the first of 32 size lists a doubling that surely fits, in O(1)";
+    "buddy" => blocks::Buddy, "powers of two that are halved, and merge with their twin only, in O(log n)";
+    "first-fit-list" => blocks::FirstFitList, "first fit as in the textbooks: walks a list, chooses what first-fit does";
+    "next-fit-list" => blocks::NextFitList, "next fit as in the textbooks: walks a list, chooses what next-fit does";
+    "best-fit-list" => blocks::BestFitList, "best fit as in the textbooks: walks a list, chooses what best-fit does";
+    "worst-fit-list" => blocks::WorstFitList, "worst fit as in the textbooks: walks a list, chooses what worst-fit does";
 }

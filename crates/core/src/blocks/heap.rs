@@ -44,7 +44,9 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
         view.mark_prev_free(tags.end(), true);
         let mut index = I::default();
         index.insert(&mut view, block, size);
-        Some(BlockHeap { tags, index, counts: Counts::one_free(size) })
+        let mut counts = Counts::default();
+        counts.free_in(size);
+        Some(BlockHeap { tags, index, counts })
     }
 
     fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
@@ -66,7 +68,6 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
         let mut view = self.tags.watched(probe);
         let tag = view.tag(block);
         debug_assert!(!tag.is_free(), "double free of {block:?}");
-        self.counts.freed(tag.size());
         self.release(&mut view, block, tag);
     }
 
@@ -87,7 +88,7 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
     unsafe fn usable(&self, payload: NonNull<u8>) -> u64 {
         // SAFETY: the caller's promise is the one asked for here.
         let block = unsafe { self.tags.block_of(payload) };
-        self.tags.quiet().size(block).bytes() - super::TAG
+        self.tags.usable(block)
     }
 }
 
@@ -137,21 +138,22 @@ impl<I: FreeIndex> BlockHeap<I> {
         let rest = size.minus(gap).minus(need);
         let tail = (rest >= MIN_BLOCK).then(|| (used.after(need), rest));
         let has_gap = gap.count() > 0;
+        self.counts.free_out(size);
         if let Some((tail, rest)) = tail {
             view.step(Step::Split);
             view.write_free(tail, rest, false);
+            self.counts.free_in(rest);
         } else {
             view.mark_prev_free(block.after(size), false);
-        }
-        if has_gap {
-            view.step(Step::Split);
         }
         match (tail, has_gap) {
             (None, false) => self.index.remove(view, block, size),
             (Some(tail), false) => self.index.replace(view, (block, size), tail),
             (tail, true) => {
                 self.index.remove(view, block, size);
+                view.step(Step::Split);
                 view.write_free(block, gap, false);
+                self.counts.free_in(gap);
                 self.index.insert(view, block, gap);
                 if let Some((tail, rest)) = tail {
                     self.index.insert(view, tail, rest);
@@ -160,8 +162,7 @@ impl<I: FreeIndex> BlockHeap<I> {
         }
         let taken = if tail.is_some() { need } else { need.plus(rest) };
         view.write_used(used, taken, has_gap);
-        let free_blocks = u64::from(tail.is_some()) + u64::from(has_gap);
-        self.counts.took(taken, free_blocks, self.tags.extent(used.after(taken)));
+        self.counts.used_in(self.tags.extent(used.after(taken)));
         used
     }
 
@@ -172,39 +173,31 @@ impl<I: FreeIndex> BlockHeap<I> {
     fn release<P: Probe>(&mut self, view: &mut View<P>, block: Block, tag: Tag) {
         let next = block.after(tag.size());
         let next_tag = view.tag(next);
-        let prev = tag.is_prev_free().then(|| view.prev_free(block));
-        let below = prev.map_or(Granules::default(), |(_, size)| size);
-        let above = if next_tag.is_free() { next_tag.size() } else { Granules::default() };
-        let whole = prev.map_or(block, |(prev, _)| prev);
-        let size = below.plus(tag.size()).plus(above);
-
-        let joined = match (prev, next_tag.is_free()) {
-            (None, false) => None,
-            (Some(prev), false) => Some(prev),
-            (None, true) => Some((next, above)),
-            (Some((prev, below)), true) => {
-                self.index.remove(view, prev, below);
-                view.step(Step::Merge);
-                self.counts.merged();
-                Some((next, above))
-            }
-        };
+        let below = tag.is_prev_free().then(|| view.prev_free(block));
+        let above = next_tag.is_free().then(|| (next, next_tag.size()));
+        let whole = below.map_or(block, |(prev, _)| prev);
+        let size = length_of(below).plus(tag.size()).plus(length_of(above));
+        self.counts.used_out();
+        for (_, size) in [below, above].into_iter().flatten() {
+            view.step(Step::Merge);
+            self.counts.free_out(size);
+        }
+        if let (Some((prev, size)), Some(_)) = (below, above) {
+            self.index.remove(view, prev, size);
+        }
         view.write_free(whole, size, false);
-        if !next_tag.is_free() {
+        self.counts.free_in(size);
+        if above.is_none() {
             view.mark_prev_free(next, true);
         }
-        match joined {
+        match above.or(below) {
+            Some(old) => self.index.replace(view, old, (whole, size)),
             None => self.index.insert(view, whole, size),
-            Some(old) => {
-                view.step(Step::Merge);
-                self.counts.merged();
-                self.index.replace(view, old, (whole, size));
-            }
         }
     }
 
-    /// Moves the end of a used block so that it is `need` long, or at most what a smallest block
-    /// less would free. `false` when the free block behind it is too short.
+    /// Moves the end of a used block so that it is `need` long, or longer where what is left over
+    /// would be no block. `false` when the free block behind it is too short.
     fn move_end<P: Probe>(
         &mut self,
         view: &mut View<P>,
@@ -215,37 +208,42 @@ impl<I: FreeIndex> BlockHeap<I> {
         let size = tag.size();
         let next = block.after(size);
         let next_tag = view.tag(next);
-        let above = if next_tag.is_free() { next_tag.size() } else { Granules::default() };
-        let room = size.plus(above);
+        let above = next_tag.is_free().then(|| (next, next_tag.size()));
+        let room = size.plus(length_of(above));
         if need > room {
             return false;
         }
-        let rest = room.minus(need);
-        let taken = if rest >= MIN_BLOCK { need } else { room };
+        let taken = if room.minus(need) >= MIN_BLOCK { need } else { room };
         if taken == size {
             return true;
         }
         // The old and the new free block may overlap: one leaves the index before the other enters.
-        if next_tag.is_free() {
-            self.index.remove(view, next, above);
+        if let Some((next, size)) = above {
+            view.step(Step::Merge);
+            self.index.remove(view, next, size);
+            self.counts.free_out(size);
         }
         view.write_used(block, taken, tag.is_prev_free());
-        let tail = block.after(taken);
+        let (end, rest) = (block.after(taken), room.minus(taken));
+        self.counts.reached(self.tags.extent(end));
         if taken == room {
-            view.step(Step::Merge);
-            view.mark_prev_free(tail, false);
-        } else {
-            view.step(Step::Split);
-            let rest = room.minus(taken);
-            view.write_free(tail, rest, false);
-            if !next_tag.is_free() {
-                view.mark_prev_free(next, true);
-            }
-            self.index.insert(view, tail, rest);
+            view.mark_prev_free(end, false);
+            return true;
         }
-        self.counts.moved_end(size, taken, above, self.tags.extent(tail));
+        view.step(Step::Split);
+        view.write_free(end, rest, false);
+        self.counts.free_in(rest);
+        self.index.insert(view, end, rest);
+        if above.is_none() {
+            view.mark_prev_free(next, true);
+        }
         true
     }
+}
+
+/// The length of a neighbour that may not be free, and then adds nothing.
+fn length_of(neighbour: Option<(Block, Granules)>) -> Granules {
+    neighbour.map_or(Granules::default(), |(_, size)| size)
 }
 
 impl<I: FreeIndex> Inspect for BlockHeap<I> {

@@ -16,15 +16,27 @@
 //! Neighbours: [`policy`](crate::policy) is the contract and the registry; what a step is,
 //! [`machine`](crate::machine) says.
 
+mod best_fit;
+mod buddy;
+mod first_fit;
 mod good_fit;
 mod heap;
 mod index;
+mod list;
+mod next_fit;
 mod region;
 mod tags;
+mod tree;
 mod walk;
+mod worst_fit;
 
+pub use best_fit::{BestFit, BestFitList};
+pub use buddy::Buddy;
+pub use first_fit::{FirstFit, FirstFitList};
 pub use good_fit::GoodFit;
 pub use heap::BlockHeap;
 pub use index::{Census, FreeIndex};
+pub use next_fit::{NextFit, NextFitList};
 pub use region::{GRANULE, MAX_REGION, Region};
 pub use tags::{Block, Granules, MIN_BLOCK, TAG, Tag, Tags, View};
+pub use worst_fit::{WorstFit, WorstFitList};

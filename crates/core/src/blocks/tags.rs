@@ -237,6 +237,11 @@ impl Tags {
         unsafe { self.base.add(block.granule() as usize * GRANULE as usize) }
     }
 
+    /// How many bytes the payload of the used `block` holds.
+    pub(super) fn usable(&self, block: Block) -> u64 {
+        self.quiet().size(block).bytes() - TAG
+    }
+
     /// The block whose payload begins at `ptr`.
     ///
     /// # Safety

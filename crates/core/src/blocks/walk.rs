@@ -6,7 +6,7 @@ use crate::check::Broken;
 use crate::policy::{BlockInfo, Totals};
 
 /// Running totals, kept by whoever splits and merges; the walk compares them with the blocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     free: u64,
     free_blocks: u64,
@@ -15,54 +15,31 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Nothing used, one block free.
-    pub(super) fn one_free(size: Granules) -> Counts {
-        Counts { free: size.bytes(), free_blocks: 1, used_blocks: 0, peak_extent: 0 }
-    }
-
-    /// Nothing used, nothing free; see [`Counts::found_free`].
-    pub(super) fn none() -> Counts {
-        Counts { free: 0, free_blocks: 0, used_blocks: 0, peak_extent: 0 }
-    }
-
-    /// A free block came to light.
-    pub(super) fn found_free(&mut self, size: Granules) {
+    /// A free block of `size` came to be.
+    pub(super) fn free_in(&mut self, size: Granules) {
         self.free += size.bytes();
         self.free_blocks += 1;
     }
 
-    /// `taken` of a free block became used, `rests` blocks of it stayed free; the used block
-    /// ends at `extent`.
-    pub(super) fn took(&mut self, taken: Granules, rests: u64, extent: u64) {
-        self.free -= taken.bytes();
-        self.free_blocks = self.free_blocks - 1 + rests;
-        self.used_blocks += 1;
-        self.peak_extent = self.peak_extent.max(extent);
-    }
-
-    /// A used block became free.
-    pub(super) fn freed(&mut self, size: Granules) {
-        self.free += size.bytes();
-        self.free_blocks += 1;
-        self.used_blocks -= 1;
-    }
-
-    /// Two free blocks became one.
-    pub(super) fn merged(&mut self) {
+    /// A free block of `size` ceased to be.
+    pub(super) fn free_out(&mut self, size: Granules) {
+        self.free -= size.bytes();
         self.free_blocks -= 1;
     }
 
-    /// A free block became two.
-    pub(super) fn split(&mut self) {
-        self.free_blocks += 1;
+    /// A used block came to be, ending at `extent`.
+    pub(super) fn used_in(&mut self, extent: u64) {
+        self.used_blocks += 1;
+        self.reached(extent);
     }
 
-    /// A used block of `was` became one of `is` that ends at `extent`; `above` were free behind it.
-    pub(super) fn moved_end(&mut self, was: Granules, is: Granules, above: Granules, extent: u64) {
-        let room = was.plus(above);
-        self.free = self.free + was.bytes() - is.bytes();
-        self.free_blocks -= u64::from(above.count() > 0);
-        self.free_blocks += u64::from(is < room);
+    /// A used block ceased to be.
+    pub(super) fn used_out(&mut self) {
+        self.used_blocks -= 1;
+    }
+
+    /// A used block ends at `extent`.
+    pub(super) fn reached(&mut self, extent: u64) {
         self.peak_extent = self.peak_extent.max(extent);
     }
 

@@ -1,0 +1,478 @@
+//! A search tree inside the free blocks: the list algorithms' choices in O(log n).
+//!
+//! A treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16, 1996): in the order of
+//! a key from left to right, in the order of a priority from the root down. The priority is a hash
+//! of the block's place, so nothing is drawn at random and nothing is stored for it, and the
+//! shape follows from the set of free blocks alone. The links of a free block are
+//!
+//! ```text
+//!   | LEFT | RIGHT | UP | MAX: the longest block of this subtree, in granules |
+//! ```
+//!
+//! `MAX` is kept for trees keyed by address ([`ByAddress`]): it lets a search for the *first*
+//! block that fits skip whole subtrees. Trees keyed by size ([`BySize`], [`BySizeDown`]) need no
+//! such help. `UP` saves the search for a block that is leaving and lets an update of `MAX` stop
+//! where nothing changes any more.
+//!
+//! Depth: O(log n) expected, for the hash is fixed: whoever knows it *and* rules over every
+//! address can build a deep tree. No operation recurses, so that costs time and never stack.
+//!
+//! Neighbours: the fits choose a key and ask the question; see there.
+
+#![deny(unsafe_code)]
+
+use super::index::Census;
+use super::tags::{Block, Granules, Tags, View};
+use crate::check::Broken;
+use crate::machine::{Probe, Step};
+use core::marker::PhantomData;
+
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+const UP: usize = 2;
+const MAX: usize = 3;
+
+/// The order of a tree.
+pub(super) trait Key: Default {
+    /// Whether `MAX` is kept.
+    const MAXIMA: bool;
+
+    /// The key of a free block of this size. Different for different blocks.
+    fn of(block: Block, size: Granules) -> u64;
+
+    /// The key of a free block in the tree.
+    fn read<P: Probe>(view: &mut View<P>, block: Block) -> u64;
+}
+
+/// From the lowest address to the highest, knowing the longest block of every subtree.
+#[derive(Debug, Default)]
+pub(super) struct ByAddress;
+
+/// From the shortest block to the longest, the lower address first.
+#[derive(Debug, Default)]
+pub(super) struct BySize;
+
+/// From the shortest block to the longest, the higher address first: the last one is the longest
+/// and, of several, the lowest.
+#[derive(Debug, Default)]
+pub(super) struct BySizeDown;
+
+impl Key for ByAddress {
+    const MAXIMA: bool = true;
+
+    fn of(block: Block, _: Granules) -> u64 {
+        block.granule().into()
+    }
+
+    fn read<P: Probe>(_: &mut View<P>, block: Block) -> u64 {
+        block.granule().into()
+    }
+}
+
+impl Key for BySize {
+    const MAXIMA: bool = false;
+
+    fn of(block: Block, size: Granules) -> u64 {
+        u64::from(size.count()) << 32 | u64::from(block.granule())
+    }
+
+    fn read<P: Probe>(view: &mut View<P>, block: Block) -> u64 {
+        Self::of(block, view.size(block))
+    }
+}
+
+impl Key for BySizeDown {
+    const MAXIMA: bool = false;
+
+    fn of(block: Block, size: Granules) -> u64 {
+        u64::from(size.count()) << 32 | u64::from(!block.granule())
+    }
+
+    fn read<P: Probe>(view: &mut View<P>, block: Block) -> u64 {
+        Self::of(block, view.size(block))
+    }
+}
+
+/// A bijection of 32 bits, so that priorities never tie. The constants are those of the finalizer
+/// of MurmurHash3 (Appleby).
+fn priority(block: Block) -> u32 {
+    let mut x = block.granule();
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+fn outranks(a: Option<Block>, b: Option<Block>) -> bool {
+    a.map(priority) > b.map(priority)
+}
+
+fn other(side: usize) -> usize {
+    LEFT + RIGHT - side
+}
+
+/// The tree; see the module.
+#[derive(Debug, Default)]
+pub(super) struct Treap<K> {
+    root: Option<Block>,
+    key: PhantomData<K>,
+}
+
+/// The shape: who is above whom.
+impl<K: Key> Treap<K> {
+    fn root<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
+        view.step(Step::Index);
+        self.root
+    }
+
+    /// Hangs `child` under `parent` (or makes it the root).
+    fn hang<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        parent: Option<(Block, usize)>,
+        child: Option<Block>,
+    ) {
+        match parent {
+            Some((parent, side)) => view.set_link(parent, side, child),
+            None => {
+                view.step(Step::Index);
+                self.root = child;
+            }
+        }
+        if let Some(child) = child {
+            view.set_link(child, UP, parent.map(|(parent, _)| parent));
+        }
+    }
+
+    /// What `block` hangs under, and on which side.
+    fn parent<P: Probe>(&self, view: &mut View<P>, block: Block) -> Option<(Block, usize)> {
+        let parent = view.link(block, UP)?;
+        let side = if view.link(parent, LEFT) == Some(block) { LEFT } else { RIGHT };
+        Some((parent, side))
+    }
+
+    /// Turns the edge between `block` and its parent, which hangs under `block` afterwards.
+    fn rotate_up<P: Probe>(&mut self, view: &mut View<P>, block: Block, parent: (Block, usize)) {
+        let (parent, side) = parent;
+        let above = self.parent(view, parent);
+        let middle = view.link(block, other(side));
+        self.hang(view, Some((parent, side)), middle);
+        self.hang(view, above, Some(block));
+        self.hang(view, Some((block, other(side))), Some(parent));
+        if K::MAXIMA {
+            let whole = view.length(parent, MAX);
+            view.set_length(block, MAX, whole);
+            self.pull(view, parent);
+        }
+    }
+
+    /// Rotates `block` up while it outranks what it hangs under.
+    fn sift_up<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+        while let Some(parent) = self.parent(view, block) {
+            if priority(parent.0) > priority(block) {
+                break;
+            }
+            self.rotate_up(view, block, parent);
+        }
+    }
+
+    /// Rotates higher-ranking children over `block`.
+    fn sift_down<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+        loop {
+            let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
+            let (child, side) = if outranks(left, right) { (left, LEFT) } else { (right, RIGHT) };
+            match child {
+                Some(child) if priority(child) > priority(block) => {
+                    self.rotate_up(view, child, (block, side));
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// `MAX`, where it is kept.
+impl<K: Key> Treap<K> {
+    fn max<P: Probe>(&self, view: &mut View<P>, tree: Option<Block>) -> Granules {
+        tree.map_or(Granules::default(), |block| view.length(block, MAX))
+    }
+
+    /// Computes `MAX` of `block` from its children; tells whether it changed.
+    fn pull<P: Probe>(&self, view: &mut View<P>, block: Block) -> bool {
+        let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
+        let below = self.max(view, left).max(self.max(view, right));
+        let max = view.size(block).max(below);
+        let changed = view.length(block, MAX) != max;
+        if changed {
+            view.set_length(block, MAX, max);
+        }
+        changed
+    }
+
+    /// Pulls from `from` upwards: everything up to `through` (`None`: the root), then until nothing
+    /// changes.
+    fn pull_up<P: Probe>(&self, view: &mut View<P>, from: Option<Block>, through: Option<Block>) {
+        let mut at = from;
+        let mut below = from != through;
+        while let Some(block) = at {
+            let changed = self.pull(view, block);
+            below &= at != through;
+            if !changed && !below {
+                break;
+            }
+            at = view.link(block, UP);
+        }
+    }
+
+    /// Makes `MAX` at least `size` from `from` upwards.
+    fn raise<P: Probe>(&self, view: &mut View<P>, from: Option<Block>, size: Granules) {
+        let mut at = from;
+        while let Some(block) = at {
+            if view.length(block, MAX) >= size {
+                break;
+            }
+            view.set_length(block, MAX, size);
+            at = view.link(block, UP);
+        }
+    }
+}
+
+/// What an index does.
+impl<K: Key> Treap<K> {
+    /// Takes in `block`: hangs it under a leaf, then lifts it to its rank.
+    pub(super) fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        let key = K::of(block, size);
+        let mut place = None;
+        let mut at = self.root(view);
+        while let Some(here) = at {
+            let side = if key < K::read(view, here) { LEFT } else { RIGHT };
+            place = Some((here, side));
+            at = view.link(here, side);
+        }
+        view.set_link(block, LEFT, None);
+        view.set_link(block, RIGHT, None);
+        self.hang(view, place, Some(block));
+        if K::MAXIMA {
+            view.set_length(block, MAX, size);
+            self.raise(view, place.map(|(parent, _)| parent), size);
+        }
+        self.sift_up(view, block);
+    }
+
+    /// Forgets `block`; its two subtrees become one in its place.
+    pub(super) fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+        let above = self.parent(view, block);
+        let mut place = above;
+        let (mut left, mut right) = (view.link(block, LEFT), view.link(block, RIGHT));
+        while let (Some(l), Some(r)) = (left, right) {
+            if priority(l) > priority(r) {
+                self.hang(view, place, left);
+                place = Some((l, RIGHT));
+                left = view.link(l, RIGHT);
+            } else {
+                self.hang(view, place, right);
+                place = Some((r, LEFT));
+                right = view.link(r, LEFT);
+            }
+        }
+        self.hang(view, place, left.or(right));
+        if K::MAXIMA {
+            let lowest = place.map(|(parent, _)| parent);
+            self.pull_up(view, lowest, above.map(|(parent, _)| parent));
+        }
+    }
+
+    /// Puts `new` where `old` was. Only for keys whose order that keeps: [`ByAddress`].
+    pub(super) fn replace<P: Probe>(&mut self, view: &mut View<P>, old: Block, new: Block) {
+        if old != new {
+            let above = self.parent(view, old);
+            let (left, right) = (view.link(old, LEFT), view.link(old, RIGHT));
+            let max = view.length(old, MAX);
+            self.hang(view, above, Some(new));
+            self.hang(view, Some((new, LEFT)), left);
+            self.hang(view, Some((new, RIGHT)), right);
+            view.set_length(new, MAX, max);
+        }
+        self.pull_up(view, Some(new), Some(new));
+        if old != new {
+            self.sift_up(view, new);
+            self.sift_down(view, new);
+        }
+    }
+
+    /// The block with the least key that is at least `key`.
+    pub(super) fn at_or_after<P: Probe>(&self, view: &mut View<P>, key: u64) -> Option<Block> {
+        let mut found = None;
+        let mut at = self.root(view);
+        while let Some(block) = at {
+            view.step(Step::Inspect);
+            let side = if key <= K::read(view, block) {
+                found = at;
+                LEFT
+            } else {
+                RIGHT
+            };
+            at = view.link(block, side);
+        }
+        found
+    }
+
+    /// The block with the greatest key.
+    pub(super) fn last<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
+        let mut last = self.root(view)?;
+        while let Some(right) = view.link(last, RIGHT) {
+            last = right;
+        }
+        Some(last)
+    }
+
+    /// The length of the last block: the longest one, where the key is a size. O(log n).
+    pub(super) fn longest(&self, tags: &Tags) -> Granules {
+        let mut view = tags.quiet();
+        self.last(&mut view).map_or(Granules::default(), |block| view.size(block))
+    }
+
+    /// The block whose key follows that of `block`.
+    pub(super) fn after<P: Probe>(&self, view: &mut View<P>, block: Block) -> Option<Block> {
+        if let Some(right) = view.link(block, RIGHT) {
+            return Some(self.leftmost(view, right));
+        }
+        let mut at = block;
+        while let Some((parent, side)) = self.parent(view, at) {
+            if side == LEFT {
+                return Some(parent);
+            }
+            at = parent;
+        }
+        None
+    }
+
+    fn leftmost<P: Probe>(&self, view: &mut View<P>, tree: Block) -> Block {
+        let mut first = tree;
+        while let Some(left) = view.link(first, LEFT) {
+            first = left;
+        }
+        first
+    }
+
+    /// Walks the tree in order, by its own links.
+    pub(super) fn check(&self, tags: &Tags) -> Result<Census, Broken> {
+        let mut view = tags.quiet();
+        let mut census = Census::default();
+        let mut prev_key = None;
+        let root_up = self.root.and_then(|root| view.link(root, UP));
+        Broken::unless(root_up.is_none(), "nothing is above the root", 0)?;
+        let mut at = match self.root {
+            Some(root) => Some(self.leftmost_checked(tags, root)?),
+            None => None,
+        };
+        while let Some(block) = at {
+            census.add_indexed(tags, block)?;
+            self.check_node(tags, block)?;
+            let key = K::read(&mut view, block);
+            let rising = prev_key.is_none_or(|prev| prev < key);
+            Broken::unless(rising, "a tree is in the order of its key", block.tag_at())?;
+            prev_key = Some(key);
+            at = self.after(&mut view, block);
+        }
+        Ok(census)
+    }
+
+    /// As `leftmost`, but gives up on a ring.
+    fn leftmost_checked(&self, tags: &Tags, tree: Block) -> Result<Block, Broken> {
+        let mut view = tags.quiet();
+        let mut first = tree;
+        for _ in 0..tags.total().count() {
+            match view.link(first, LEFT) {
+                Some(left) => first = left,
+                None => return Ok(first),
+            }
+        }
+        Broken::unless(false, "a tree ends", tree.tag_at()).map(|()| first)
+    }
+
+    fn check_node(&self, tags: &Tags, block: Block) -> Result<(), Broken> {
+        let mut view = tags.quiet();
+        for side in [LEFT, RIGHT] {
+            let Some(child) = view.link(block, side) else { continue };
+            let at = child.tag_at();
+            Broken::unless(tags.contains(child), "an index holds blocks of its region", at)?;
+            let linked = view.link(child, UP) == Some(block);
+            Broken::unless(linked, "a child links back to what it hangs under", at)?;
+            let ranked = priority(block) > priority(child);
+            Broken::unless(ranked, "a parent outranks its children", at)?;
+        }
+        if K::MAXIMA {
+            let said = view.length(block, MAX);
+            let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
+            let below = self.max(&mut view, left).max(self.max(&mut view, right));
+            let max = view.size(block).max(below);
+            let what = "a subtree knows its longest block";
+            Broken::unless_equal(what, block.tag_at(), max.bytes(), said.bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Searches that `MAX` makes possible.
+impl Treap<ByAddress> {
+    /// The length of the longest block. O(1).
+    pub(super) fn largest(&self, tags: &Tags) -> Granules {
+        self.max(&mut tags.quiet(), self.root)
+    }
+
+    /// The lowest block that holds `need`.
+    pub(super) fn first_fit<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        let root = self.root(view);
+        self.first_fit_in(view, root, need)
+    }
+
+    /// The lowest block that holds `need`, at `from` or above.
+    pub(super) fn first_fit_from<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        from: Block,
+        need: Granules,
+    ) -> Option<Block> {
+        let mut at = from;
+        let mut inside = true; // `at` and its right subtree lie at `from` or above
+        loop {
+            if inside {
+                view.step(Step::Inspect);
+                if view.size(at) >= need {
+                    return Some(at);
+                }
+                let right = view.link(at, RIGHT);
+                if let Some(found) = self.first_fit_in(view, right, need) {
+                    return Some(found);
+                }
+            }
+            let (parent, side) = self.parent(view, at)?;
+            inside = side == LEFT;
+            at = parent;
+        }
+    }
+
+    /// The lowest block of a subtree that holds `need`: down the left edge of what is promised.
+    fn first_fit_in<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        tree: Option<Block>,
+        need: Granules,
+    ) -> Option<Block> {
+        if self.max(view, tree) < need {
+            return None;
+        }
+        let mut at = tree?;
+        loop {
+            view.step(Step::Inspect);
+            let left = view.link(at, LEFT);
+            if self.max(view, left) >= need {
+                at = left?;
+            } else if view.size(at) >= need {
+                return Some(at);
+            } else {
+                at = view.link(at, RIGHT)?;
+            }
+        }
+    }
+}
