@@ -1,1 +1,21 @@
-//! (the crate's story goes here)
+//! The oracle that everything with a registry line is tested under.
+//!
+//! ```text
+//!   programs    random lists of calls, as data that shrinks
+//!      run      a program on a policy, every promise checked after every call
+//!    shadow     the oracle: what must be where, and what must be in it
+//!    memory     a region of ordinary memory
+//! ```
+//!
+//! A failure is a [`Failure`]: the promise that was broken and the shortest program found that
+//! breaks it, printed as Rust, to be pasted into a test of its own.
+
+pub mod memory;
+pub mod programs;
+pub mod run;
+pub mod shadow;
+
+pub use memory::SimRegion;
+pub use programs::{Op, Program};
+pub use run::{Failure, hunt, run_program};
+pub use shadow::{Fault, ShadowHeap};
