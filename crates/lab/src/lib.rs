@@ -2,4 +2,5 @@
 
 pub mod human;
 pub mod measure;
+pub mod report;
 pub mod results;

@@ -10,6 +10,7 @@ pub const MAX_POINTS: usize = 300;
 /// Thus a run longer than 300 events ends with 150 to 300 evenly spaced samples.
 #[derive(Clone, Debug)]
 pub struct Timeline<T> {
+    most: usize,
     stride: u64,
     next: u64,
     samples: Vec<(u64, T)>,
@@ -17,11 +18,16 @@ pub struct Timeline<T> {
 
 impl<T> Default for Timeline<T> {
     fn default() -> Self {
-        Self { stride: 1, next: 1, samples: Vec::with_capacity(MAX_POINTS) }
+        Self::with_most(MAX_POINTS)
     }
 }
 
 impl<T> Timeline<T> {
+    /// At most `most` samples (at least 2), and at least half as many of a long run.
+    pub fn with_most(most: usize) -> Self {
+        Self { most: most.max(2), stride: 1, next: 1, samples: Vec::new() }
+    }
+
     /// Whether a sample is wanted after this many events. O(1), a compare.
     #[inline]
     pub fn is_due(&self, events: u64) -> bool {
@@ -30,7 +36,7 @@ impl<T> Timeline<T> {
 
     /// Takes the sample that was due.
     pub fn push(&mut self, events: u64, sample: T) {
-        if self.samples.len() == MAX_POINTS - 1 {
+        if self.samples.len() == self.most - 1 {
             self.stride *= 2;
             let stride = self.stride;
             self.samples.retain(|(at, _)| at.is_multiple_of(stride));

@@ -1,0 +1,371 @@
+//! `report.html`: the answer first, then every figure behind it, in one file that asks nobody.
+//!
+//! Invariant: the page needs no network and no script. All styles and drawings are inline, its
+//! content policy forbids everything else, and whatever comes from outside (names of programs,
+//! of libraries) passes through [`html::Escaped`]. What was measured and what was simulated is
+//! never drawn on one axis.
+//!
+//! Neighbours: `verdict` finds the words, `ranking` the tables (which `terminal` prints too),
+//! `lines`, `latency`, `dots` and `heat` draw; `scale` knows axes.
+
+mod dots;
+mod glossary;
+mod heat;
+mod html;
+mod latency;
+mod lines;
+mod over_time;
+mod ranking;
+#[cfg(test)]
+mod samples;
+mod scale;
+mod terminal;
+mod verdict;
+
+pub use heat::HeatMap;
+pub use terminal::{MOST_COLUMNS, tables};
+pub use verdict::{Phrase, Verdict};
+
+use crate::human;
+use crate::results::{Circumstances, Document, Kind, Outcome, ProcessFacts};
+use html::{Cell, Escaped, Figure};
+use ranking::Ranking;
+use std::fmt::Write;
+
+/// Everything the report tells.
+pub struct Story<'a> {
+    /// What was found.
+    pub document: &'a Document,
+    /// Where and how fast.
+    pub circumstances: &'a Circumstances,
+    /// Objects by size and lifetime, where the trace was analysed.
+    pub lifetimes: Option<&'a HeatMap>,
+    /// The command that made this report.
+    pub command: &'a str,
+    /// The trace file as commands should name it.
+    pub trace_file: &'a str,
+    /// What the reader must know before believing the figures, in sentences.
+    pub warnings: &'a [String],
+}
+
+impl Story<'_> {
+    /// The whole page.
+    pub fn html(&self) -> String {
+        let mut out = String::with_capacity(1 << 18);
+        self.head(&mut out);
+        self.answer(&mut out);
+        out.push_str("<main>");
+        self.ranking(&mut out);
+        over_time::write(&mut out, self);
+        self.calls(&mut out);
+        self.program(&mut out);
+        self.machine(&mut out);
+        glossary::write(&mut out);
+        out.push_str("</main>");
+        self.foot(&mut out);
+        out
+    }
+
+    fn of_kind(&self, kind: Kind) -> Vec<&Outcome> {
+        self.document.results.iter().filter(|outcome| outcome.kind == kind).collect()
+    }
+
+    fn replay_command(&self, on: &str) -> String {
+        format!("freehold replay {} --on {on} --json", self.trace_file)
+    }
+
+    fn program_name(&self) -> String {
+        let command = self.document.trace.command.join(" ");
+        if command.is_empty() { self.trace_file.to_owned() } else { command }
+    }
+
+    fn head(&self, out: &mut String) {
+        let name = self.program_name();
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+             style-src 'unsafe-inline'; img-src data:\">\
+             <meta name=\"color-scheme\" content=\"light dark\">\
+             <link rel=\"icon\" href=\"data:,\"><title>{}: which memory allocator?</title>\
+             <style>{}</style></head><body><header><p class=\"over\">Freehold compare</p>\
+             <h1>{}</h1><p class=\"facts\">{}</p>",
+            Escaped(&lines::shortened(&name, 60)),
+            include_str!("report/style.css"),
+            Escaped(&lines::shortened(&name, 240)),
+            self.in_short()
+        );
+    }
+
+    fn in_short(&self) -> String {
+        let trace = &self.document.trace;
+        format!(
+            "{} allocation events in {} {}, {} asked for in all, {} from first to last",
+            human::exact(trace.events),
+            trace.threads,
+            if trace.threads == 1 { "thread" } else { "threads" },
+            human::bytes(trace.allocated),
+            human::seconds(trace.seconds),
+        )
+    }
+
+    fn answer(&self, out: &mut String) {
+        let verdict = Verdict::of(&self.document.results);
+        out.push_str("<section class=\"answer\" aria-label=\"The answer\">");
+        let sentences = [&verdict.measured, &verdict.simulated];
+        if sentences.iter().all(|sentence| sentence.is_empty()) {
+            out.push_str("<p>Nothing could replay this trace; the notes below say why.</p>");
+        }
+        for sentence in sentences.into_iter().filter(|sentence| !sentence.is_empty()) {
+            out.push_str("<p>");
+            for phrase in sentence {
+                let text = Escaped(&phrase.text);
+                let _ = if phrase.strong { write!(out, "<b>{text}</b>") } else { write!(out, "{text}") };
+            }
+            out.push_str("</p>");
+        }
+        let _ = write!(out, "<p class=\"fine\">{}</p></section>", Escaped(&self.how_known()));
+        self.warnings(out);
+        self.tiles(out);
+        out.push_str("</header>");
+    }
+
+    /// What was measured, what was simulated, and how often.
+    fn how_known(&self) -> String {
+        let allocators = self.of_kind(Kind::Allocator);
+        let runs = allocators.iter().filter_map(|o| o.spread).map(|spread| spread.runs).max();
+        let mut text = String::new();
+        if !allocators.is_empty() {
+            let _ = write!(
+                text,
+                "Allocators are measured: each replays the recorded calls on this machine, in the \
+                 program's thread structure and without its computing, {}; times are medians. ",
+                match runs.unwrap_or(1) {
+                    1 => "once".to_owned(),
+                    runs => format!("{runs} times"),
+                }
+            );
+        }
+        if !self.of_kind(Kind::Policy).is_empty() {
+            text += "Policies are simulated: exact, the same on every machine, without threads or caches.";
+        }
+        text.trim_end().to_owned()
+    }
+
+    fn warnings(&self, out: &mut String) {
+        let damage = self.document.trace.damage.iter().map(|what| {
+            format!("Part of the trace could not be read and is missing from every figure: {what}.")
+        });
+        let refused = self.document.refused.iter().map(|r| format!("{} is missing: {}", r.name, r.reason));
+        let all: Vec<String> = self.warnings.iter().cloned().chain(damage).chain(refused).collect();
+        if all.is_empty() {
+            return;
+        }
+        out.push_str("<ul class=\"notes\">");
+        for warning in all {
+            let _ = write!(out, "<li>{}</li>", Escaped(&warning));
+        }
+        out.push_str("</ul>");
+    }
+
+    fn tiles(&self, out: &mut String) {
+        let trace = &self.document.trace;
+        let live = self.document.results.iter().map(|o| o.peak_live).max().unwrap_or(0);
+        let turnover = trace.allocated as f64 / live.max(1) as f64;
+        out.push_str("<dl class=\"tiles\">");
+        tile(out, "Events", &human::count(trace.events), "allocations, frees, reallocs");
+        tile(out, "Peak alive", &human::bytes(live), &format!("turned over {}", human::times(turnover)));
+        for (kind, name, what) in [
+            (Kind::Allocator, "Peak memory, measured", "resident"),
+            (Kind::Policy, "Peak memory, simulated", "extent"),
+        ] {
+            let peaks = || self.of_kind(kind).into_iter().map(|o| o.peak_memory);
+            let Some((least, most)) = peaks().min().zip(peaks().max()) else { continue };
+            let note = format!("up to {}, {what}", human::bytes(most));
+            tile(out, name, &human::bytes(least), &note);
+        }
+        out.push_str("</dl>");
+    }
+
+    fn ranking(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"ranking\">Ranking</h2><p>The best of each column is marked. Allocators come \
+             in the order of time, policies in the order of memory.</p>",
+        );
+        self.ranking_of(
+            out,
+            Kind::Allocator,
+            "allocators",
+            "Resident memory beyond the replayer's own, and the time of all calls together. \
+             “± runs” is half the distance between the fastest and the slowest run.",
+        );
+        self.ranking_of(
+            out,
+            Kind::Policy,
+            "policies",
+            "Memory is the extent of the heap: from its start to the end of the last used block. \
+             Over live: the peak of that against the peak of live bytes (Johnstone-Wilson #4); on \
+             average: over all events (#1).",
+        );
+    }
+
+    fn ranking_of(&self, out: &mut String, kind: Kind, on: &str, lead: &str) {
+        let Some(ranking) = Ranking::of(&self.document.results, kind) else { return };
+        let mut table = String::new();
+        html::table(&mut table, ranking.caption, &ranking.heads, &ranking.rows);
+        let command = self.replay_command(on);
+        let (id, title) = (format!("ranking-{on}"), ranking.caption);
+        Figure { id: &id, title, lead, drawing: &table, table: "", command: &command }.write(out);
+    }
+
+    fn calls(&self, out: &mut String) {
+        let (allocators, policies) = (self.of_kind(Kind::Allocator), self.of_kind(Kind::Policy));
+        let latency = latency::draw(&allocators);
+        let steps = dots::draw(&policies);
+        if latency.is_none() && steps.is_none() {
+            return;
+        }
+        out.push_str(
+            "<h2 id=\"calls\">Single calls</h2><p>What one malloc, free or realloc costs: usually, \
+             and when it goes badly.</p>",
+        );
+        if let Some(drawing) = latency {
+            Figure {
+                id: "latency-figure",
+                title: "Latency by percentile",
+                lead: "Measured, both axes logarithmic: each mark to the right looks at calls ten \
+                       times rarer. The slowest call often met the operating system, not the \
+                       allocator.",
+                drawing: &drawing,
+                table: &latency::table(&allocators),
+                command: &self.replay_command("allocators"),
+            }
+            .write(out);
+        }
+        if let Some(drawing) = steps {
+            Figure {
+                id: "steps-figure",
+                title: "Steps of each policy",
+                lead: "Counted: every block inspected, word of a block or index touched, split and \
+                       merge is one step. A short bar is a policy whose worst call is like any other.",
+                drawing: &drawing,
+                table: "",
+                command: &self.replay_command("policies"),
+            }
+            .write(out);
+        }
+    }
+
+    fn program(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"program\">The program</h2><p>What it asked for; the same whatever allocator \
+             it runs on.</p>",
+        );
+        let command = format!("freehold info {} --json", self.trace_file);
+        if let Some((map, drawing)) = self.lifetimes.and_then(|map| Some((map, map.draw()?))) {
+            Figure {
+                id: "heat-figure",
+                title: "Size and lifetime of objects",
+                lead: "Each cell counts the objects of one size and one lifetime. Small and \
+                       short-lived ones reward a fast path; long-lived ones between them cause \
+                       fragmentation.",
+                drawing: &drawing,
+                table: &map.table(),
+                command: &command,
+            }
+            .write(out);
+        }
+        if self.document.trace.processes.len() > 1 {
+            self.processes(out, &command);
+        }
+    }
+
+    fn processes(&self, out: &mut String, command: &str) {
+        let trace = &self.document.trace;
+        let mut busiest: Vec<&ProcessFacts> = trace.processes.iter().collect();
+        busiest.sort_by_key(|p| (std::cmp::Reverse(p.events), p.process));
+        busiest.truncate(20);
+        let row = |process: &&ProcessFacts| {
+            let chosen = process.process == trace.process;
+            let name = format!("P{}{}", process.process, if chosen { " (this report)" } else { "" });
+            vec![
+                Cell { note: Some(process.command.join(" ")), ..Cell::text(name) },
+                Cell::text(process.threads.to_string()),
+                Cell::text(human::exact(process.events)),
+            ]
+        };
+        let rows: Vec<_> = busiest.iter().map(row).collect();
+        let mut table = String::new();
+        let heads = ["process", "threads", "events"].map(String::from);
+        html::table(&mut table, "The busiest processes of the trace", &heads, &rows);
+        Figure {
+            id: "processes",
+            title: "Processes",
+            lead: "This report replays one of them; --process N chooses another.",
+            drawing: &table,
+            table: "",
+            command,
+        }
+        .write(out);
+    }
+
+    fn machine(&self, out: &mut String) {
+        let machine = &self.circumstances.machine;
+        let trace = &self.document.trace;
+        out.push_str("<h2 id=\"machine\">Made how, and where</h2><figure><dl class=\"pairs\">");
+        let mut pair = |name: &str, value: &str| {
+            let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", Escaped(value));
+        };
+        pair("Program", &self.program_name());
+        pair("Trace", &format!("{}: {}", self.trace_file, self.in_short().replace('\u{202f}', " ")));
+        pair("Processes", &format!("{}; this is P{}", trace.processes.len().max(1), trace.process));
+        pair("Processor", machine.processor.as_deref().unwrap_or("not known"));
+        pair("Processors usable", &machine.processors.to_string());
+        pair("Memory", &machine.memory.map_or_else(|| "not known".into(), human::bytes));
+        pair("System", &machine.kernel);
+        if let Some(limit) = self.document.limit {
+            pair("Simulated region", &format!("{} for each policy", human::bytes(limit)));
+        }
+        pair("Report made by", self.command);
+        out.push_str("</dl></figure>");
+    }
+
+    fn foot(&self, out: &mut String) {
+        let json = serde_json::to_vec(self.document).unwrap_or_default();
+        let _ = write!(
+            out,
+            "<footer><p class=\"screen-only\"><a download=\"freehold-results.json\" \
+             href=\"data:application/json;base64,{}\">Download every number of this page</a> as \
+             JSON, schema version {} (times and machine facts not included).</p><p>Made by \
+             Freehold {}. This file is complete in itself and loads nothing.</p></footer></body></html>\n",
+            base64(&json),
+            self.document.schema_version,
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+}
+
+fn tile(out: &mut String, name: &str, value: &str, note: &str) {
+    let note = Escaped(note);
+    let _ = write!(out, "<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>");
+}
+
+/// Base 64 (RFC 4648), for the download link.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let word = group.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            let shown = DIGITS[(word >> (18 - 6 * digit)) as usize & 63] as char;
+            text.push(if digit <= group.len() { shown } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod tests;

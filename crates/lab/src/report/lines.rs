@@ -1,0 +1,301 @@
+//! Line charts: one large one with every series named where it ends, or small multiples.
+
+use super::html::Escaped;
+use super::scale::{Scale, Unit, show};
+use std::fmt::Write;
+
+/// More series than this become small multiples: a colour each would no longer tell them apart.
+pub const MOST_TOGETHER: usize = 6;
+
+/// A line: its name, its colour (0 to 5; see `style.css`) and its points in rising x.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Name, as in the tables.
+    pub name: String,
+    /// Colour number.
+    pub colour: usize,
+    /// Points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// One axis: its title, its unit, and for a y axis where it starts and at most ends.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it counts.
+    pub title: &'static str,
+    /// In what.
+    pub unit: Unit,
+    /// Lowest value shown.
+    pub from: f64,
+    /// Highest value shown, where the data's own highest would hide the rest.
+    pub cap: Option<f64>,
+}
+
+/// A chart of lines over a common ground.
+#[derive(Clone, Debug)]
+pub struct LineChart {
+    /// Identifies the drawing's title and description in the page.
+    pub id: String,
+    /// For those who cannot see it.
+    pub title: String,
+    /// For those who cannot see it, and what to look for.
+    pub description: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// A filled ground under the lines: what was alive.
+    pub ground: Option<Series>,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// Pixels around and inside the plot.
+struct Frame {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+const LARGE: Frame =
+    Frame { width: 960.0, height: 380.0, left: 74.0, right: 150.0, top: 26.0, bottom: 46.0 };
+const SMALL: Frame =
+    Frame { width: 320.0, height: 200.0, left: 60.0, right: 14.0, top: 10.0, bottom: 28.0 };
+
+impl LineChart {
+    /// The drawing: one chart, or small multiples of it when there are too many lines for one.
+    pub fn draw(&self) -> String {
+        if self.series.len() <= MOST_TOGETHER {
+            let chart = self.draw_together();
+            return super::html::scrolling(&self.title, &chart);
+        }
+        self.draw_apart()
+    }
+
+    fn draw_together(&self) -> String {
+        let (x, y) = self.scales(&LARGE);
+        let mut svg = self.open(&LARGE, &self.id, &self.title, &self.description);
+        axes(&mut svg, &LARGE, &x, &y);
+        axis_titles(&mut svg, &LARGE, self.x.title, self.y.title);
+        self.ground(&mut svg, &x, &y);
+        for series in &self.series {
+            line(&mut svg, series, &x, &y);
+        }
+        self.end_labels(&mut svg, &y);
+        svg.push_str("</svg>");
+        svg
+    }
+
+    /// A panel a series, all on the same axes.
+    fn draw_apart(&self) -> String {
+        let (x, y) = self.scales(&SMALL);
+        let mut out = String::from("<div class=\"panels\">");
+        for (i, series) in self.series.iter().enumerate() {
+            let _ = write!(out, "<div><h4>{}</h4>", Escaped(&series.name));
+            let title = format!("{}: {}", self.title, series.name);
+            let highest = series.points.iter().map(|p| p.1).fold(0.0, f64::max);
+            let description =
+                format!("{} reaches {} at most.", series.name, show(highest, self.y.unit));
+            out += &self.open(&SMALL, &format!("{}-{i}", self.id), &title, &description);
+            axes(&mut out, &SMALL, &x, &y);
+            self.ground(&mut out, &x, &y);
+            line(&mut out, &Series { colour: 0, ..series.clone() }, &x, &y);
+            out.push_str("</svg></div>");
+        }
+        let _ = write!(
+            out,
+            "</div><p class=\"key\">Across: {}. Up: {}. All panels share both axes.</p>",
+            self.x.title, self.y.title
+        );
+        out
+    }
+
+    fn scales(&self, frame: &Frame) -> (Scale, Scale) {
+        let all = || self.series.iter().chain(&self.ground).flat_map(|series| &series.points);
+        let across = all().map(|p| p.0).fold(self.x.from, f64::max);
+        let highest = all().map(|p| p.1).fold(self.y.from, f64::max);
+        let up = self.y.cap.map_or(highest, |cap| cap.min(highest));
+        let pixels = (frame.left, frame.width - frame.right);
+        let x = Scale::linear(self.x.from, across, pixels, self.x.unit);
+        let pixels = (frame.height - frame.bottom, frame.top);
+        (x, Scale::linear(self.y.from, up, pixels, self.y.unit).rounded_up())
+    }
+
+    fn open(&self, frame: &Frame, id: &str, title: &str, description: &str) -> String {
+        open_svg(frame.width, frame.height, id, title, description)
+    }
+
+    fn ground(&self, svg: &mut String, x: &Scale, y: &Scale) {
+        let Some(ground) = &self.ground else { return };
+        let (Some(first), Some(last)) = (ground.points.first(), ground.points.last()) else {
+            return;
+        };
+        let base = y.at(self.y.from);
+        let _ = write!(svg, "<path class=\"ground\" d=\"M{:.1} {base:.1}", x.at(first.0));
+        for point in &ground.points {
+            let _ = write!(svg, "L{:.1} {:.1}", x.at(point.0), y.at(point.1));
+        }
+        let _ = write!(svg, "L{:.1} {base:.1}Z\"><title>{}</title></path>", x.at(last.0), ground.name);
+    }
+
+    /// Names at the right end of the lines, pushed apart until none touches another.
+    fn end_labels(&self, svg: &mut String, y: &Scale) {
+        let ends = |series: &Series| series.points.last().map(|p| y.at(p.1));
+        let mut labels: Vec<(f64, String, String)> = Vec::new();
+        for series in &self.series {
+            let class = format!("t{}", series.colour);
+            labels.extend(ends(series).map(|at| (at, series.name.clone(), class.clone())));
+        }
+        if let Some(ground) = &self.ground {
+            labels.extend(ends(ground).map(|at| (at, ground.name.clone(), "quiet".to_owned())));
+        }
+        let wanted: Vec<f64> = labels.iter().map(|label| label.0).collect();
+        let places = spread_out(&wanted, 16.0, LARGE.top + 4.0, LARGE.height - LARGE.bottom);
+        let x = LARGE.width - LARGE.right;
+        for ((wanted, name, class), place) in labels.iter().zip(places) {
+            let _ = write!(
+                svg,
+                "<path class=\"leader\" d=\"M{:.1} {wanted:.1}L{:.1} {place:.1}\"/>\
+                 <text class=\"end {class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                x + 2.0,
+                x + 12.0,
+                x + 15.0,
+                place + 4.0,
+                Escaped(&shortened(name, 19))
+            );
+        }
+    }
+}
+
+/// The first element of every drawing, with what a screen reader says of it.
+pub fn open_svg(width: f64, height: f64, id: &str, title: &str, description: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+         <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
+        Escaped(title),
+        Escaped(description)
+    )
+}
+
+fn axes(svg: &mut String, frame: &Frame, x: &Scale, y: &Scale) {
+    let (left, right) = (frame.left, frame.width - frame.right);
+    let floor = frame.height - frame.bottom;
+    for tick in y.ticks() {
+        let at = y.at(tick.value);
+        let _ = write!(
+            svg,
+            "<path class=\"grid\" d=\"M{left} {at:.1}H{right}\"/>\
+             <text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            left - 7.0,
+            at + 4.0,
+            tick.label
+        );
+    }
+    let ticks = x.ticks();
+    // Half of them where the labels would touch.
+    let room = (right - left) / ticks.len().max(1) as f64;
+    let every = if room < 52.0 { 2 } else { 1 };
+    for tick in ticks.into_iter().step_by(every) {
+        let at = x.at(tick.value);
+        let anchor = if at > right - 18.0 && frame.right < 20.0 { "end" } else { "middle" };
+        let _ = write!(
+            svg,
+            "<path class=\"notch\" d=\"M{at:.1} {floor}v5\"/>\
+             <text class=\"tick\" text-anchor=\"{anchor}\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
+            floor + 19.0,
+            tick.label
+        );
+    }
+    let _ = write!(svg, "<path class=\"axis\" d=\"M{left} {floor}H{right}\"/>");
+}
+
+fn axis_titles(svg: &mut String, frame: &Frame, across: &str, up: &str) {
+    let _ = write!(
+        svg,
+        "<text class=\"name\" x=\"4\" y=\"13\">{up}</text>\
+         <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{across}</text>",
+        frame.width - frame.right,
+        frame.height - 7.0
+    );
+}
+
+fn line(svg: &mut String, series: &Series, x: &Scale, y: &Scale) {
+    let _ = write!(svg, "<path class=\"line s{}\" d=\"", series.colour);
+    for (i, point) in series.points.iter().enumerate() {
+        let pen = if i == 0 { 'M' } else { 'L' };
+        let _ = write!(svg, "{pen}{:.1} {:.1}", x.at(point.0), y.at(point.1));
+    }
+    let _ = write!(svg, "\"><title>{}</title></path>", Escaped(&series.name));
+}
+
+/// A name that fits beside a chart.
+pub fn shortened(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(most - 1).collect();
+    head + "…"
+}
+
+/// Moves places, as little as it takes, until all are `apart` from each other and within the
+/// bounds; when they cannot all fit they are spaced evenly.
+pub fn spread_out(wanted: &[f64], apart: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    let room = (high - low) / wanted.len().max(1) as f64;
+    let apart = apart.min(room);
+    let mut places = wanted.to_vec();
+    let mut least = low;
+    for &i in &order {
+        places[i] = places[i].max(least);
+        least = places[i] + apart;
+    }
+    let mut most = high;
+    for &i in order.iter().rev() {
+        places[i] = places[i].min(most);
+        most = places[i] - apart;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_never_touch() {
+        let wanted = [100.0, 101.0, 99.0, 300.0, 20.0, 21.0];
+        let mut places = spread_out(&wanted, 16.0, 20.0, 330.0);
+        assert_eq!(places[3], 300.0, "one that has room stays where it is");
+        places.sort_by(f64::total_cmp);
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 15.999), "{places:?}");
+        assert!(places[0] >= 20.0 && places[5] <= 330.0);
+    }
+
+    #[test]
+    fn seven_lines_become_seven_panels() {
+        let series = |n: usize| {
+            let line = |i| Series {
+                name: format!("policy-{i}"),
+                colour: i % 6,
+                points: vec![(0.0, 1.0), (10.0, i as f64)],
+            };
+            (0..n).map(line).collect()
+        };
+        let axis = |title, unit| Axis { title, unit, from: 0.0, cap: None };
+        let chart = |n| LineChart {
+            id: "memory".into(),
+            title: "Memory".into(),
+            description: "…".into(),
+            x: axis("bytes allocated", Unit::Bytes),
+            y: axis("memory", Unit::Bytes),
+            ground: None,
+            series: series(n),
+        };
+        assert_eq!(chart(6).draw().matches("<svg").count(), 1);
+        assert_eq!(chart(7).draw().matches("<svg").count(), 7);
+    }
+}

@@ -1,0 +1,224 @@
+//! The two tables that rank: allocators by what was measured, policies by what was simulated.
+//!
+//! The same columns serve the page and the terminal, so that both say the same.
+
+use super::html::Cell;
+use crate::human;
+use crate::results::{Kind, Outcome};
+
+/// A column: its head, how a cell is written, and what of it is compared (lower is better).
+struct Column {
+    head: &'static str,
+    show: fn(&Outcome) -> String,
+    value: fn(&Outcome) -> Option<f64>,
+    /// Whether the page draws a bar under the cells.
+    bar: bool,
+}
+
+const ALLOCATORS: &[Column] = &[
+    Column { head: "time", show: |o| or_dash(o.seconds, human::seconds), value: |o| o.seconds, bar: true },
+    Column {
+        head: "± runs",
+        show: |o| or_dash(o.spread.filter(|s| s.runs > 1), |s| {
+            human::percent((s.seconds_max - s.seconds_min) / 2.0 / o.seconds.unwrap_or(1.0).max(1e-9))
+        }),
+        value: |_| None,
+        bar: false,
+    },
+    Column {
+        head: "p50",
+        show: |o| or_dash(o.latency, |l| human::nanoseconds(l.p50)),
+        value: |o| o.latency.map(|l| l.p50),
+        bar: false,
+    },
+    Column {
+        head: "p99.9",
+        show: |o| or_dash(o.latency, |l| human::nanoseconds(l.p999)),
+        value: |o| o.latency.map(|l| l.p999),
+        bar: false,
+    },
+    Column {
+        head: "peak memory",
+        show: |o| human::bytes(o.peak_memory),
+        value: |o| Some(o.peak_memory as f64),
+        bar: true,
+    },
+    Column {
+        head: "of live",
+        show: |o| human::times(o.johnstone_wilson.peak_over_peak + 1.0),
+        value: |_| None,
+        bar: false,
+    },
+    Column {
+        head: "at end",
+        show: |o| human::bytes(o.final_memory),
+        value: |o| Some(o.final_memory as f64),
+        bar: false,
+    },
+    Column {
+        head: "faults",
+        show: |o| or_dash(o.page_faults, human::count),
+        value: |o| o.page_faults.map(|n| n as f64),
+        bar: false,
+    },
+];
+
+const POLICIES: &[Column] = &[
+    Column {
+        head: "peak memory",
+        show: |o| human::bytes(o.peak_memory),
+        value: |o| Some(o.peak_memory as f64),
+        bar: true,
+    },
+    Column {
+        head: "over live",
+        show: |o| human::percent(o.johnstone_wilson.peak_over_peak),
+        value: |_| None,
+        bar: false,
+    },
+    Column {
+        head: "on average",
+        show: |o| human::percent(o.johnstone_wilson.average),
+        value: |o| Some(o.johnstone_wilson.average),
+        bar: false,
+    },
+    Column {
+        head: "internal",
+        show: |o| or_dash(o.internal_fragmentation, human::percent),
+        value: |o| o.internal_fragmentation,
+        bar: false,
+    },
+    Column {
+        head: "external",
+        show: |o| or_dash(o.external_fragmentation, human::percent),
+        value: |o| o.external_fragmentation,
+        bar: false,
+    },
+    Column {
+        head: "steps",
+        show: |o| or_dash(o.steps, |s| human::number(s.mean)),
+        value: |o| o.steps.map(|s| s.mean),
+        bar: true,
+    },
+    Column {
+        head: "p99",
+        show: |o| or_dash(o.steps, |s| human::count(s.p99)),
+        value: |o| o.steps.map(|s| s.p99 as f64),
+        bar: false,
+    },
+    Column {
+        head: "worst",
+        show: |o| or_dash(o.steps, |s| human::count(s.max)),
+        value: |o| o.steps.map(|s| s.max as f64),
+        bar: false,
+    },
+    Column {
+        head: "failed",
+        show: |o| human::count(o.failures),
+        value: |_| None,
+        bar: false,
+    },
+];
+
+fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), show)
+}
+
+/// A table ready to be set: heads and rows, the best cell of each column marked.
+pub struct Ranking {
+    /// What the table ranks, as a caption.
+    pub caption: &'static str,
+    /// Heads; the first is over the names.
+    pub heads: Vec<String>,
+    /// Rows; the first cell is the name.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Ranking {
+    /// Ranks the outcomes of one kind, best first; `None` where there are none. A column in which
+    /// nothing failed is left out.
+    pub fn of(outcomes: &[Outcome], kind: Kind) -> Option<Self> {
+        let mut ranked: Vec<&Outcome> = outcomes.iter().filter(|o| o.kind == kind).collect();
+        if ranked.is_empty() {
+            return None;
+        }
+        let (columns, caption, head) = match kind {
+            Kind::Allocator => (ALLOCATORS, "Allocators, measured on this machine", "allocator"),
+            Kind::Policy => (POLICIES, "Policies, on simulated memory", "policy"),
+        };
+        ranked.sort_by(|a, b| order(a, b, kind));
+        let failed = ranked.iter().any(|o| o.failures > 0);
+        let columns: Vec<&Column> = columns.iter().filter(|c| failed || c.head != "failed").collect();
+        let best: Vec<Best> = columns.iter().map(|column| Best::of(column, &ranked)).collect();
+        let row = |outcome: &&Outcome| {
+            let name = Cell { text: outcome.name.clone(), note: outcome.library.clone(), ..Cell::default() };
+            let cells = columns.iter().zip(&best).map(|(column, best)| best.cell(column, outcome));
+            std::iter::once(name).chain(cells).collect()
+        };
+        let heads = std::iter::once(head).chain(columns.iter().map(|c| c.head)).map(String::from);
+        Some(Self { caption, heads: heads.collect(), rows: ranked.iter().map(row).collect() })
+    }
+}
+
+/// Who failed comes last; then allocators by time, policies by memory; then by name.
+fn order(a: &Outcome, b: &Outcome, kind: Kind) -> std::cmp::Ordering {
+    let time = |o: &Outcome| o.seconds.unwrap_or(f64::MAX);
+    let main = match kind {
+        Kind::Allocator => time(a).total_cmp(&time(b)),
+        Kind::Policy => a.peak_memory.cmp(&b.peak_memory),
+    };
+    a.failures.cmp(&b.failures).then(main).then_with(|| a.name.cmp(&b.name))
+}
+
+/// The best and the largest value of a column, of those who failed nothing.
+struct Best {
+    shown: Option<String>,
+    most: f64,
+}
+
+impl Best {
+    fn of(column: &Column, outcomes: &[&Outcome]) -> Self {
+        let sound = outcomes.iter().filter(|o| o.failures == 0);
+        let told: Vec<_> = sound.filter_map(|o| Some(((column.value)(o)?, (column.show)(o)))).collect();
+        let most = outcomes.iter().filter_map(|o| (column.value)(o)).fold(0.0, f64::max);
+        let least = told.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        // Where all read the same, nobody is best.
+        let differ = told.iter().any(|(_, text)| Some(text) != least.map(|best| &best.1));
+        Self { shown: least.filter(|_| differ).map(|best| best.1.clone()), most }
+    }
+
+    fn cell(&self, column: &Column, outcome: &Outcome) -> Cell {
+        let text = (column.show)(outcome);
+        let best = outcome.failures == 0 && self.shown.as_ref() == Some(&text);
+        let share = (column.value)(outcome).filter(|_| column.bar && self.most > 0.0);
+        Cell { text, note: None, best, bar: share.map(|value| value / self.most) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str, peak_memory: u64, failures: u64) -> Outcome {
+        Outcome { name: name.into(), peak_memory, failures, ..Outcome::default() }
+    }
+
+    #[test]
+    fn the_best_come_first_and_are_marked() {
+        let found = [policy("b", 2048, 0), policy("failed", 16, 3), policy("a", 1024, 0)];
+        let ranking = Ranking::of(&found, Kind::Policy).unwrap();
+        let names: Vec<_> = ranking.rows.iter().map(|row| row[0].text.as_str()).collect();
+        assert_eq!(names, ["a", "b", "failed"]);
+        let best: Vec<_> = ranking.rows.iter().map(|row| row[1].best).collect();
+        assert_eq!(best, [true, false, false], "who failed is not the best of anything");
+        assert_eq!(ranking.heads.last().unwrap(), "failed");
+        assert!(Ranking::of(&found, Kind::Allocator).is_none());
+    }
+
+    #[test]
+    fn where_all_are_equal_nobody_is_best() {
+        let ranking = Ranking::of(&[policy("a", 64, 0), policy("b", 64, 0)], Kind::Policy).unwrap();
+        assert!(ranking.rows.iter().flatten().all(|cell| !cell.best));
+        assert!(!ranking.heads.contains(&"failed".to_owned()), "nothing failed");
+    }
+}
