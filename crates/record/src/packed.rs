@@ -1,0 +1,226 @@
+//! An event as it lies in a ring: two words, and a third and fourth for what does not fit.
+//!
+//! ```text
+//! word 0   63       53 52   48 47                                    0
+//!         │  slack    │ kind  │ address                              │
+//! word 1   63                            24 23                       0
+//!         │ low 40 bits of the tick        │ size                    │
+//! ```
+//!
+//! *Slack* is usable size minus size. A size of 16 MiB and more, a slack of 2,047 bytes and more, or
+//! an alignment takes a [`Kind::Wide`] event directly before, which then holds all three:
+//!
+//! ```text
+//! word 0         │ 0         │ Wide  │ slack, 40 bits    │ align_log2 │
+//! word 1         │ size, 64 bits                                      │
+//! ```
+//!
+//! The upper 24 bits of the tick come from the last [`Kind::Clock`] event of the ring, which is
+//! written whenever they change (at 2 GHz, every nine minutes) and first of all.
+//!
+//! Invariant: `unpack(pack(x)) == x` for everything the constructors accept; the drain never trusts
+//! it and treats an unknown kind as damage, for the memory belongs to a program that may be broken.
+
+/// Bits of the tick that an event carries.
+pub const TICK_BITS: u32 = 40;
+/// Sizes below this fit into the event.
+pub const SIZE_LIMIT: u64 = 1 << SIZE_BITS;
+/// Slacks below this fit into the event; [`SLACK_UNKNOWN`] is the limit itself.
+pub const SLACK_LIMIT: u64 = (1 << SLACK_BITS) - 1;
+/// The recorded allocator does not tell usable sizes.
+pub const SLACK_UNKNOWN: u64 = SLACK_LIMIT;
+/// The same, in a [`Kind::Wide`] event.
+pub const WIDE_SLACK_UNKNOWN: u64 = (1 << WIDE_SLACK_BITS) - 1;
+
+const ADDRESS_BITS: u32 = 48;
+const KIND_BITS: u32 = 5;
+const SLACK_BITS: u32 = 11;
+const SIZE_BITS: u32 = 24;
+const WIDE_SLACK_BITS: u32 = 40;
+const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+
+const _: () = assert!(ADDRESS_BITS + KIND_BITS + SLACK_BITS == 64);
+const _: () = assert!(SIZE_BITS + TICK_BITS == 64);
+const _: () = assert!(8 + WIDE_SLACK_BITS == ADDRESS_BITS);
+
+/// What an event in a ring says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// `malloc` and what is like it returned `address` (0: it failed).
+    Malloc = 1,
+    /// `calloc` returned.
+    Calloc = 2,
+    /// A function that names an alignment returned.
+    Aligned = 3,
+    /// `operator new` returned.
+    New = 4,
+    /// `operator new[]` returned.
+    NewArray = 5,
+    /// `free` of `address` is about to be called.
+    Free = 6,
+    /// `realloc` of `address` is about to be called.
+    ReallocBegin = 7,
+    /// The `realloc` begun last in this thread returned `address` (0: it failed, or freed).
+    ReallocEnd = 8,
+    /// Size, slack and alignment of the event that follows.
+    Wide = 9,
+    /// Word 1 is the whole tick.
+    Clock = 10,
+    /// The thread's first event.
+    ThreadStart = 11,
+    /// The thread is ending; frees by the C library may still follow.
+    ThreadEnd = 12,
+}
+
+impl Kind {
+    /// Every kind, by its number less one.
+    const ALL: [Kind; 12] = [
+        Kind::Malloc,
+        Kind::Calloc,
+        Kind::Aligned,
+        Kind::New,
+        Kind::NewArray,
+        Kind::Free,
+        Kind::ReallocBegin,
+        Kind::ReallocEnd,
+        Kind::Wide,
+        Kind::Clock,
+        Kind::ThreadStart,
+        Kind::ThreadEnd,
+    ];
+
+    /// The kind of this number.
+    pub fn from_number(number: u8) -> Option<Kind> {
+        Kind::ALL.get(usize::from(number).wrapping_sub(1)).copied()
+    }
+
+    /// Whether the event brings an object to life (or fails to).
+    pub const fn is_alloc(self) -> bool {
+        (self as u8) <= Kind::NewArray as u8
+    }
+}
+
+/// Two words in a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Packed(pub u64, pub u64);
+
+impl Packed {
+    /// An event. `size` is below [`SIZE_LIMIT`], `slack` at most [`SLACK_UNKNOWN`]; what is above is
+    /// cut off, so a [`Packed::wide`] event must come before.
+    #[inline(always)]
+    pub const fn new(kind: Kind, address: u64, slack: u64, size: u64, tick: u64) -> Packed {
+        Packed(
+            (address & ADDRESS_MASK)
+                | (kind as u64) << ADDRESS_BITS
+                | slack << (ADDRESS_BITS + KIND_BITS),
+            (size & (SIZE_LIMIT - 1)) | tick << SIZE_BITS,
+        )
+    }
+
+    /// Size, slack ([`WIDE_SLACK_UNKNOWN`] at most) and alignment of the next event.
+    pub const fn wide(size: u64, slack: u64, align_log2: u8) -> Packed {
+        let word = align_log2 as u64 | (slack << 8) & ADDRESS_MASK;
+        Packed(word | (Kind::Wide as u64) << ADDRESS_BITS, size)
+    }
+
+    /// The whole tick.
+    pub const fn clock(tick: u64) -> Packed {
+        Packed((Kind::Clock as u64) << ADDRESS_BITS, tick)
+    }
+
+    /// The kind, if it is one.
+    #[inline]
+    pub fn kind(self) -> Option<Kind> {
+        Kind::from_number((self.0 >> ADDRESS_BITS) as u8 & ((1 << KIND_BITS) - 1))
+    }
+
+    /// The same event of another kind.
+    pub const fn with_kind(self, kind: Kind) -> Packed {
+        let mask = ((1 << KIND_BITS) - 1) << ADDRESS_BITS;
+        Packed(self.0 & !mask | (kind as u64) << ADDRESS_BITS, self.1)
+    }
+
+    /// The same event at another time.
+    pub const fn at(self, tick: u64) -> Packed {
+        Packed(self.0, self.1 & (SIZE_LIMIT - 1) | tick << SIZE_BITS)
+    }
+
+    /// The address.
+    #[inline]
+    pub const fn address(self) -> u64 {
+        self.0 & ADDRESS_MASK
+    }
+
+    /// Usable size minus size, [`SLACK_UNKNOWN`] where unknown.
+    #[inline]
+    pub const fn slack(self) -> u64 {
+        self.0 >> (ADDRESS_BITS + KIND_BITS)
+    }
+
+    /// The size.
+    #[inline]
+    pub const fn size(self) -> u64 {
+        self.1 & (SIZE_LIMIT - 1)
+    }
+
+    /// The low [`TICK_BITS`] bits of the tick.
+    #[inline]
+    pub const fn low_tick(self) -> u64 {
+        self.1 >> SIZE_BITS
+    }
+
+    /// Slack of a [`Kind::Wide`] event.
+    pub const fn wide_slack(self) -> u64 {
+        (self.0 & ADDRESS_MASK) >> 8
+    }
+
+    /// log2 of the alignment in a [`Kind::Wide`] event.
+    pub const fn wide_align_log2(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_number() {
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index + 1);
+            assert_eq!(Kind::from_number(kind as u8), Some(kind));
+        }
+        assert_eq!(Kind::from_number(0), None);
+        assert_eq!(Kind::from_number(13), None);
+    }
+
+    #[test]
+    fn fields_do_not_touch_each_other() {
+        let limits = [0, 1, SIZE_LIMIT - 1];
+        for (size, slack) in limits.into_iter().zip([0, 8, SLACK_UNKNOWN]) {
+            let tick = (0xABCDE << TICK_BITS) | ((1 << TICK_BITS) - 2);
+            let event = Packed::new(Kind::NewArray, 0x7FFF_FFFF_FFF8, slack, size, tick);
+            assert_eq!(event.kind(), Some(Kind::NewArray));
+            assert_eq!(event.address(), 0x7FFF_FFFF_FFF8);
+            assert_eq!((event.size(), event.slack()), (size, slack));
+            assert_eq!(event.low_tick(), (1 << TICK_BITS) - 2);
+            assert_eq!(event.with_kind(Kind::Free).kind(), Some(Kind::Free));
+            assert_eq!(event.with_kind(Kind::Free).address(), event.address());
+        }
+    }
+
+    #[test]
+    fn a_wide_event_holds_what_does_not_fit() {
+        let event = Packed::wide(u64::MAX, WIDE_SLACK_UNKNOWN, 63);
+        assert_eq!(event.kind(), Some(Kind::Wide));
+        assert_eq!((event.1, event.wide_slack()), (u64::MAX, WIDE_SLACK_UNKNOWN));
+        assert_eq!(event.wide_align_log2(), 63);
+    }
+
+    #[test]
+    fn only_the_five_kinds_make_objects() {
+        let makers = Kind::ALL.into_iter().filter(|kind| kind.is_alloc()).count();
+        assert_eq!(makers, 5);
+    }
+}

@@ -1,0 +1,219 @@
+//! The malloc family, as the program calls it.
+//!
+//! Each hook forwards to the next definition of its own name, so that the program gets exactly the
+//! allocator that it would have had, and puts an event: after the call where an object comes to
+//! life, before it where one dies, both for `realloc`.
+//!
+//! `malloc_usable_size` is not ours: the next one answers.
+#![allow(clippy::missing_safety_doc)] // The contracts are those of the C functions of these names.
+
+use super::thread::{emit, now};
+use super::{next, slow};
+use crate::packed::{Kind, Packed, SIZE_LIMIT, SLACK_LIMIT};
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+/// An object has come to life at `object` (null: it did not). `align` is 0 where the call names none.
+///
+/// # Safety
+/// `object` is what the next allocator returned to this call, or null.
+#[inline(always)]
+pub unsafe fn alloc(kind: Kind, object: *mut c_void, size: usize, align: usize) {
+    // SAFETY: the object is alive and was made by the allocator that is asked (null gives 0).
+    let usable = unsafe { next::usable_size()(object) };
+    let slack = usable.wrapping_sub(size) as u64;
+    let tick = now();
+    // SAFETY: no reference to the thread's words is alive in a hook.
+    unsafe {
+        if (size as u64) < SIZE_LIMIT && slack < SLACK_LIMIT && align == 0 {
+            emit(Packed::new(kind, object as u64, slack, size as u64, tick), tick);
+        } else {
+            slow::emit_wide(kind, object as u64, size as u64, usable as u64, align as u64, tick);
+        }
+    }
+}
+
+/// An object is about to die.
+///
+/// # Safety
+/// Called by a hook.
+#[inline(always)]
+pub unsafe fn free_event(kind: Kind, object: *mut c_void) {
+    let tick = now();
+    // SAFETY: no reference to the thread's words is alive in a hook.
+    unsafe { emit(Packed::new(kind, object as u64, 0, 0, tick), tick) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is malloc's.
+    unsafe {
+        let object = next::malloc()(size);
+        alloc(Kind::Malloc, object, size, 0);
+        object
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is calloc's.
+    unsafe {
+        let object = next::calloc()(count, size);
+        alloc(Kind::Calloc, object, count.saturating_mul(size), 0);
+        object
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(object: *mut c_void) {
+    if object.is_null() || next::is_reserved(object) {
+        return;
+    }
+    // SAFETY: the caller's contract is free's.
+    unsafe {
+        free_event(Kind::Free, object);
+        next::free()(object);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfree(object: *mut c_void) {
+    if object.is_null() || next::is_reserved(object) {
+        return;
+    }
+    // SAFETY: the caller's contract is free's.
+    unsafe {
+        free_event(Kind::Free, object);
+        next::cfree()(object);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(object: *mut c_void, size: usize) {
+    if object.is_null() {
+        return;
+    }
+    // SAFETY: the caller's contract is free_sized's (C23).
+    unsafe {
+        free_event(Kind::Free, object);
+        next::free_sized()(object, size);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, align: usize, size: usize) {
+    if object.is_null() {
+        return;
+    }
+    // SAFETY: the caller's contract is free_aligned_sized's (C23).
+    unsafe {
+        free_event(Kind::Free, object);
+        next::free_aligned_sized()(object, align, size);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is realloc's.
+    unsafe {
+        if object.is_null() {
+            let made = next::realloc()(object, size);
+            alloc(Kind::Malloc, made, size, 0);
+            return made;
+        }
+        if next::is_reserved(object) {
+            return realloc_reserved(object, size);
+        }
+        free_event(Kind::ReallocBegin, object);
+        let moved = next::realloc()(object, size);
+        alloc(Kind::ReallocEnd, moved, size, 0);
+        moved
+    }
+}
+
+#[cold]
+unsafe fn realloc_reserved(object: *mut c_void, size: usize) -> *mut c_void {
+    // SAFETY: a new object of `size` bytes, and one of the reserve.
+    unsafe {
+        let moved = malloc(size);
+        next::copy_reserved(object, moved, size);
+        moved
+    }
+}
+
+/// Our own, because the C library's calls `realloc`, which would count twice.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(
+    object: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the caller's contract is realloc's; errno's location is valid.
+    unsafe {
+        match count.checked_mul(size) {
+            Some(bytes) => realloc(object, bytes),
+            None => {
+                slow::emit_wide(Kind::Malloc, 0, u64::MAX, 0, 0, now());
+                *libc::__errno_location() = libc::ENOMEM;
+                null_mut()
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is aligned_alloc's.
+    unsafe {
+        let object = next::aligned_alloc()(align, size);
+        alloc(Kind::Aligned, object, size, align);
+        object
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is memalign's.
+    unsafe {
+        let object = next::memalign()(align, size);
+        alloc(Kind::Aligned, object, size, align);
+        object
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> i32 {
+    // SAFETY: the caller's contract is posix_memalign's; `out` is written where it returns 0.
+    unsafe {
+        let error = next::posix_memalign()(out, align, size);
+        let object = if error == 0 { *out } else { null_mut() };
+        alloc(Kind::Aligned, object, size, align);
+        error
+    }
+}
+
+/// The page size: what `valloc` and `pvalloc` align to.
+fn page() -> usize {
+    // SAFETY: sysconf has no precondition.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is valloc's.
+    unsafe {
+        let object = next::valloc()(size);
+        alloc(Kind::Aligned, object, size, page());
+        object
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is pvalloc's.
+    unsafe {
+        let object = next::pvalloc()(size);
+        alloc(Kind::Aligned, object, size, page());
+        object
+    }
+}

@@ -1,0 +1,85 @@
+//! When the process begins and forks, and when a thread ends.
+
+use super::thread::{Thread, current, now};
+use super::{connect, cxx, next, process};
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Runs before `main`, and before the constructors of the libraries loaded after us.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+/// The key whose destructor tells that a thread ends, plus one; 0 before there is one.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// POSIX runs destructors again while values are set, at most this often.
+const ROUNDS: usize = 4;
+
+extern "C" fn begin() {
+    next::find_all();
+    cxx::find_all();
+    let thread = current();
+    // SAFETY: the thread's own words, for the length of the calls; pthread_atfork may allocate, and
+    // then finds the thread busy.
+    unsafe {
+        (*thread).busy = true;
+        let mut key = 0;
+        if libc::pthread_key_create(&mut key, Some(on_thread_end)) == 0 {
+            KEY.store(key + 1, Ordering::Relaxed);
+        }
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
+        (*thread).busy = false;
+        // A process is part of the recording even if it never allocates.
+        if process::ticket() == 0 {
+            connect::open(&mut *thread, now());
+        }
+    }
+}
+
+/// Arranges to be told when this thread ends. May allocate.
+pub fn watch() {
+    let key = KEY.load(Ordering::Relaxed);
+    if key != 0 {
+        // SAFETY: the key exists, and its value is only a count.
+        unsafe { libc::pthread_setspecific(key - 1, 1 as *const c_void) };
+    }
+}
+
+/// Asks for another round until the last: other destructors still allocate and free.
+unsafe extern "C" fn on_thread_end(round: *mut c_void) {
+    let round = round as usize;
+    let key = KEY.load(Ordering::Relaxed);
+    // SAFETY: the key exists; the thread's own words.
+    unsafe {
+        if round < ROUNDS && key != 0 {
+            libc::pthread_setspecific(key - 1, (round + 1) as *const c_void);
+        } else {
+            Thread::end(current(), now());
+        }
+    }
+}
+
+/// Registered first, so it runs last: nothing but the C library's own comes between it and the fork.
+unsafe extern "C" fn before_fork() {
+    // No other thread may be half-way through the talk with the parent: the child would inherit the
+    // socket.
+    process::lock();
+    // SAFETY: the thread's own words.
+    unsafe { (*current()).fork_tick = now() };
+}
+
+unsafe extern "C" fn after_fork() {
+    // SAFETY: the thread's own words.
+    unsafe { (*current()).fork_tick = 0 };
+    process::unlock();
+}
+
+unsafe extern "C" fn in_child() {
+    process::forget();
+    // SAFETY: the thread's own words. Its number and the fork's tick are kept for the first message.
+    unsafe {
+        (*current()).ticket = 0;
+        (*current()).attached_to = 0;
+    }
+}

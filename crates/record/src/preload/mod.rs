@@ -1,0 +1,35 @@
+//! The library that is preloaded: hooks, and the little it takes to get their events out.
+//!
+//! ```text
+//!   hooks.rs, cxx.rs    what the program calls; what the next allocator is (next.rs) decides nothing
+//!         │ emit
+//!         ▼
+//!   thread.rs           the thread's own words: one comparison, two stores, done
+//!         │ anything else
+//!         ▼
+//!   slow.rs             no ring yet, a full ring, a new epoch, C++ in progress, recording over
+//!         │
+//!   process.rs          the process's ring sets; forgotten by the kernel when it forks
+//!   connect.rs          the talk with the parent, in raw system calls (sys.rs)
+//! ```
+//!
+//! Invariants: no hook allocates, panics, unwinds or changes `errno`; whatever goes wrong ends the
+//! recording of this process and nothing else.
+
+mod connect;
+mod cxx;
+mod hooks;
+mod lifecycle;
+mod next;
+mod process;
+mod slow;
+mod sys;
+mod thread;
+
+/// There is nothing to unwind to and nothing to print with; no hook can panic (xtask checks that
+/// the library holds no reference to the formatting machinery).
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: abort never returns and has no precondition.
+    unsafe { libc::abort() }
+}
