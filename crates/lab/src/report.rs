@@ -121,7 +121,11 @@ impl Story<'_> {
             out.push_str("<p>");
             for phrase in sentence {
                 let text = Escaped(&phrase.text);
-                let _ = if phrase.strong { write!(out, "<b>{text}</b>") } else { write!(out, "{text}") };
+                let _ = if phrase.strong {
+                    write!(out, "<b>{text}</b>")
+                } else {
+                    write!(out, "{text}")
+                };
             }
             out.push_str("</p>");
         }
@@ -157,7 +161,8 @@ impl Story<'_> {
         let damage = self.document.trace.damage.iter().map(|what| {
             format!("Part of the trace could not be read and is missing from every figure: {what}.")
         });
-        let refused = self.document.refused.iter().map(|r| format!("{} is missing: {}", r.name, r.reason));
+        let refused =
+            self.document.refused.iter().map(|r| format!("{} is missing: {}", r.name, r.reason));
         let all: Vec<String> = self.warnings.iter().cloned().chain(damage).chain(refused).collect();
         if all.is_empty() {
             return;
@@ -175,7 +180,12 @@ impl Story<'_> {
         let turnover = trace.allocated as f64 / live.max(1) as f64;
         out.push_str("<dl class=\"tiles\">");
         tile(out, "Events", &human::count(trace.events), "allocations, frees, reallocs");
-        tile(out, "Peak alive", &human::bytes(live), &format!("turned over {}", human::times(turnover)));
+        tile(
+            out,
+            "Peak alive",
+            &human::bytes(live),
+            &format!("turned over {}", human::times(turnover)),
+        );
         for (kind, name, what) in [
             (Kind::Allocator, "Peak memory, measured", "resident"),
             (Kind::Policy, "Peak memory, simulated", "extent"),
@@ -288,7 +298,8 @@ impl Story<'_> {
         busiest.truncate(20);
         let row = |process: &&ProcessFacts| {
             let chosen = process.process == trace.process;
-            let name = format!("P{}{}", process.process, if chosen { " (this report)" } else { "" });
+            let name =
+                format!("P{}{}", process.process, if chosen { " (this report)" } else { "" });
             vec![
                 Cell { note: Some(process.command.join(" ")), ..Cell::text(name) },
                 Cell::text(process.threads.to_string()),
@@ -318,7 +329,10 @@ impl Story<'_> {
             let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", Escaped(value));
         };
         pair("Program", &self.program_name());
-        pair("Trace", &format!("{}: {}", self.trace_file, self.in_short().replace('\u{202f}', " ")));
+        pair(
+            "Trace",
+            &format!("{}: {}", self.trace_file, self.in_short().replace('\u{202f}', " ")),
+        );
         pair("Processes", &format!("{}; this is P{}", trace.processes.len().max(1), trace.process));
         pair("Processor", machine.processor.as_deref().unwrap_or("not known"));
         pair("Processors usable", &machine.processors.to_string());

@@ -49,7 +49,12 @@ pub fn draw(policies: &[&Outcome]) -> Option<String> {
 fn key(svg: &mut String, below: f64) {
     let mut x = LEFT;
     for (class, text) in [("mean", "mean"), ("p99", "99th percentile"), ("worst", "worst call")] {
-        let _ = write!(svg, "{}<text class=\"tick\" x=\"{:.1}\" y=\"16\">{text}</text>", mark(class, x + 5.0, 12.0), x + 16.0);
+        let _ = write!(
+            svg,
+            "{}<text class=\"tick\" x=\"{:.1}\" y=\"16\">{text}</text>",
+            mark(class, x + 5.0, 12.0),
+            x + 16.0
+        );
         x += 46.0 + 7.0 * text.len() as f64;
     }
     let _ = write!(

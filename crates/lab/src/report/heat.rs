@@ -34,14 +34,20 @@ impl HeatMap {
         let width = (WIDTH - LEFT - RIGHT) / self.columns.len() as f64;
         let height = (340.0 / self.rows.len() as f64).clamp(14.0, 34.0);
         let floor = TOP + height * self.rows.len() as f64;
-        let description =
-            "Darker cells hold more objects, on a logarithmic scale. Long-lived objects are on top, \
+        let description = "Darker cells hold more objects, on a logarithmic scale. Long-lived objects are on top, \
              large ones to the right.";
-        let mut svg = open_svg(WIDTH, floor + 78.0, "heat", "Objects by size and lifetime", description);
+        let mut svg =
+            open_svg(WIDTH, floor + 78.0, "heat", "Objects by size and lifetime", description);
         for (i, row) in self.cells.iter().enumerate() {
             let y = floor - height * (i + 1) as f64;
             for (j, count) in row.iter().enumerate() {
-                self.cell(&mut svg, (i, j), *count, most, (LEFT + width * j as f64, y, width, height));
+                self.cell(
+                    &mut svg,
+                    (i, j),
+                    *count,
+                    most,
+                    (LEFT + width * j as f64, y, width, height),
+                );
             }
         }
         self.labels(&mut svg, width, height, floor);
@@ -50,7 +56,14 @@ impl HeatMap {
         Some(html::scrolling("Objects by size and lifetime", &svg))
     }
 
-    fn cell(&self, svg: &mut String, at: (usize, usize), count: u64, most: u64, place: (f64, f64, f64, f64)) {
+    fn cell(
+        &self,
+        svg: &mut String,
+        at: (usize, usize),
+        count: u64,
+        most: u64,
+        place: (f64, f64, f64, f64),
+    ) {
         let (x, y, width, height) = place;
         let _ = write!(
             svg,
@@ -135,7 +148,8 @@ fn legend(svg: &mut String, most: u64, y: f64) {
     let _ = write!(svg, "<text class=\"tick\" x=\"{LEFT}\" y=\"{:.1}\">1</text>", y + 12.0);
     for i in 1..=SHADES {
         let x = LEFT + 14.0 + 22.0 * (i - 1) as f64;
-        let _ = write!(svg, "<rect class=\"h{i}\" x=\"{x}\" y=\"{y}\" width=\"21\" height=\"14\"/>");
+        let _ =
+            write!(svg, "<rect class=\"h{i}\" x=\"{x}\" y=\"{y}\" width=\"21\" height=\"14\"/>");
     }
     let _ = write!(
         svg,

@@ -79,7 +79,8 @@ fn table_cell(out: &mut String, cell: &Cell, is_name: bool) {
         let _ = write!(out, "<small>{}</small>", Escaped(note));
     }
     if let Some(bar) = cell.bar {
-        let _ = write!(out, "<i class=\"bar\" style=\"--w:{:.1}%\"></i>", bar.clamp(0.0, 1.0) * 100.0);
+        let _ =
+            write!(out, "<i class=\"bar\" style=\"--w:{:.1}%\"></i>", bar.clamp(0.0, 1.0) * 100.0);
     }
     out.push_str(close);
 }

@@ -8,8 +8,14 @@ use crate::results::{Latency, Outcome};
 use std::fmt::Write;
 
 /// The percentiles kept, and where they stand: each further nine is one step to the right.
-const PLACES: [(&str, f64); 6] =
-    [("50 %", 0.3), ("90 %", 1.0), ("99 %", 2.0), ("99.9 %", 3.0), ("99.99 %", 4.0), ("slowest", 5.0)];
+const PLACES: [(&str, f64); 6] = [
+    ("50 %", 0.3),
+    ("90 %", 1.0),
+    ("99 %", 2.0),
+    ("99.9 %", 3.0),
+    ("99.99 %", 4.0),
+    ("slowest", 5.0),
+];
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 380.0;

@@ -138,7 +138,8 @@ impl LineChart {
         for point in &ground.points {
             let _ = write!(svg, "L{:.1} {:.1}", x.at(point.0), y.at(point.1));
         }
-        let _ = write!(svg, "L{:.1} {base:.1}Z\"><title>{}</title></path>", x.at(last.0), ground.name);
+        let _ =
+            write!(svg, "L{:.1} {base:.1}Z\"><title>{}</title></path>", x.at(last.0), ground.name);
     }
 
     /// Names at the right end of the lines, pushed apart until none touches another.

@@ -64,7 +64,8 @@ pub fn write(out: &mut String, story: &Story<'_>) {
             id: &format!("memory-{on}"),
             title: &title,
             lead: &memory_lead(&outcomes, what),
-            drawing: &(both(|across, suffix| memory_chart(&outcomes, &title, on, across, suffix)) + &key(outcomes.len())),
+            drawing: &(both(|across, suffix| memory_chart(&outcomes, &title, on, across, suffix))
+                + &key(outcomes.len())),
             table: &table(&outcomes),
             command: &command,
         }
@@ -75,7 +76,9 @@ pub fn write(out: &mut String, story: &Story<'_>) {
             id: &format!("fragmentation-{on}"),
             title: &title,
             lead: &ratio_lead(&outcomes, cap),
-            drawing: &both(|across, suffix| ratio_chart(&outcomes, &title, on, cap, across, suffix)),
+            drawing: &both(|across, suffix| {
+                ratio_chart(&outcomes, &title, on, cap, across, suffix)
+            }),
             table: "",
             command: &command,
         }
@@ -119,7 +122,13 @@ fn series(outcomes: &[&Outcome], get: impl Fn(&Point) -> Option<(f64, f64)>) -> 
     outcomes.iter().enumerate().map(line).collect()
 }
 
-fn memory_chart(outcomes: &[&Outcome], title: &str, on: &str, across: Across, suffix: &str) -> LineChart {
+fn memory_chart(
+    outcomes: &[&Outcome],
+    title: &str,
+    on: &str,
+    across: Across,
+    suffix: &str,
+) -> LineChart {
     // What is alive differs between outcomes only where some failed; the fullest is the program's.
     let fullest = outcomes.iter().max_by_key(|outcome| outcome.peak_live);
     let alive = fullest.map(|outcome| Series {
@@ -154,7 +163,8 @@ fn ratio_cap(outcomes: &[&Outcome]) -> f64 {
 }
 
 fn ratio_lead(outcomes: &[&Outcome], cap: f64) -> String {
-    let beyond = outcomes.iter().flat_map(|o| &o.timeline).filter_map(ratio).any(|r| r > cap * 1.05);
+    let beyond =
+        outcomes.iter().flat_map(|o| &o.timeline).filter_map(ratio).any(|r| r > cap * 1.05);
     let clipped = if beyond {
         " Moments beyond the upper edge, when almost nothing is alive, are cut off there."
     } else {
@@ -176,7 +186,12 @@ fn ratio_chart(
         title: title.to_owned(),
         description: "A line for each: memory divided by live bytes over time.".into(),
         x: across.axis(),
-        y: Axis { title: "memory ÷ alive", unit: Unit::Times, from: lowest(outcomes), cap: Some(cap) },
+        y: Axis {
+            title: "memory ÷ alive",
+            unit: Unit::Times,
+            from: lowest(outcomes),
+            cap: Some(cap),
+        },
         ground: None,
         series: series(outcomes, |p| Some((across.of(p), ratio(p)?))),
     }
@@ -202,9 +217,11 @@ fn table(outcomes: &[&Outcome]) -> String {
     };
     let row = |moment: usize| {
         let first = at(outcomes[0], moment).unwrap_or_default();
-        let head = [Cell::text(human::bytes(first.allocated)), Cell::text(human::bytes(first.live))];
+        let head =
+            [Cell::text(human::bytes(first.allocated)), Cell::text(human::bytes(first.live))];
         let used = outcomes.iter().map(|o| {
-            at(o, moment).map_or_else(|| Cell::text("–"), |point| Cell::text(human::bytes(point.used)))
+            at(o, moment)
+                .map_or_else(|| Cell::text("–"), |point| Cell::text(human::bytes(point.used)))
         });
         head.into_iter().chain(used).collect()
     };

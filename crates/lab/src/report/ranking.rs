@@ -16,12 +16,21 @@ struct Column {
 }
 
 const ALLOCATORS: &[Column] = &[
-    Column { head: "time", show: |o| or_dash(o.seconds, human::seconds), value: |o| o.seconds, bar: true },
+    Column {
+        head: "time",
+        show: |o| or_dash(o.seconds, human::seconds),
+        value: |o| o.seconds,
+        bar: true,
+    },
     Column {
         head: "± runs",
-        show: |o| or_dash(o.spread.filter(|s| s.runs > 1), |s| {
-            human::percent((s.seconds_max - s.seconds_min) / 2.0 / o.seconds.unwrap_or(1.0).max(1e-9))
-        }),
+        show: |o| {
+            or_dash(o.spread.filter(|s| s.runs > 1), |s| {
+                human::percent(
+                    (s.seconds_max - s.seconds_min) / 2.0 / o.seconds.unwrap_or(1.0).max(1e-9),
+                )
+            })
+        },
         value: |_| None,
         bar: false,
     },
@@ -112,12 +121,7 @@ const POLICIES: &[Column] = &[
         value: |o| o.steps.map(|s| s.max as f64),
         bar: false,
     },
-    Column {
-        head: "failed",
-        show: |o| human::count(o.failures),
-        value: |_| None,
-        bar: false,
-    },
+    Column { head: "failed", show: |o| human::count(o.failures), value: |_| None, bar: false },
 ];
 
 fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
@@ -148,10 +152,15 @@ impl Ranking {
         };
         ranked.sort_by(|a, b| order(a, b, kind));
         let failed = ranked.iter().any(|o| o.failures > 0);
-        let columns: Vec<&Column> = columns.iter().filter(|c| failed || c.head != "failed").collect();
+        let columns: Vec<&Column> =
+            columns.iter().filter(|c| failed || c.head != "failed").collect();
         let best: Vec<Best> = columns.iter().map(|column| Best::of(column, &ranked)).collect();
         let row = |outcome: &&Outcome| {
-            let name = Cell { text: outcome.name.clone(), note: outcome.library.clone(), ..Cell::default() };
+            let name = Cell {
+                text: outcome.name.clone(),
+                note: outcome.library.clone(),
+                ..Cell::default()
+            };
             let cells = columns.iter().zip(&best).map(|(column, best)| best.cell(column, outcome));
             std::iter::once(name).chain(cells).collect()
         };
@@ -179,7 +188,8 @@ struct Best {
 impl Best {
     fn of(column: &Column, outcomes: &[&Outcome]) -> Self {
         let sound = outcomes.iter().filter(|o| o.failures == 0);
-        let told: Vec<_> = sound.filter_map(|o| Some(((column.value)(o)?, (column.show)(o)))).collect();
+        let told: Vec<_> =
+            sound.filter_map(|o| Some(((column.value)(o)?, (column.show)(o)))).collect();
         let most = outcomes.iter().filter_map(|o| (column.value)(o)).fold(0.0, f64::max);
         let least = told.iter().min_by(|a, b| a.0.total_cmp(&b.0));
         // Where all read the same, nobody is best.

@@ -27,9 +27,9 @@ pub fn document() -> Document {
         ("dmrt", 1.08, 9.4, 33),
     ];
     document.results.extend(real.iter().map(|(name, time, over)| allocator(name, *time, *over)));
-    document.results.extend(simulated.iter().map(|(name, over, mean, worst)| {
-        policy(name, *over, *mean, *worst)
-    }));
+    document.results.extend(
+        simulated.iter().map(|(name, over, mean, worst)| policy(name, *over, *mean, *worst)),
+    );
     document
 }
 
@@ -137,8 +137,7 @@ pub fn circumstances() -> Circumstances {
 
 /// Sizes from 16 B to 1 MiB, lifetimes from 1 µs to 1 s.
 pub fn heat() -> HeatMap {
-    let columns: Vec<String> =
-        (4..=20).map(|power| crate::human::bytes(1 << power)).collect();
+    let columns: Vec<String> = (4..=20).map(|power| crate::human::bytes(1 << power)).collect();
     let rows: Vec<String> = (0..=6)
         .map(|power| format!("≥ {}", crate::human::seconds(1e-6 * 10f64.powi(power))))
         .collect();
@@ -146,6 +145,7 @@ pub fn heat() -> HeatMap {
         let at = 13.0 - (j as f64 - 3.0).abs() * 0.9 - (i as f64 - 2.0).abs() * 1.3;
         if at > 0.0 { at.exp() as u64 } else { 0 }
     };
-    let cells = (0..rows.len()).map(|i| (0..columns.len()).map(|j| count(i, j)).collect()).collect();
+    let cells =
+        (0..rows.len()).map(|i| (0..columns.len()).map(|j| count(i, j)).collect()).collect();
     HeatMap { columns, rows, cells, across: "size asked for".into(), up: "lifetime".into() }
 }

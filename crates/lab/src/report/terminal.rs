@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn fits_a_hundred_columns_and_marks_the_best() {
         let mut story = samples::document();
-        story.results[0].name = "/opt/a/very/long/path/to/some/build/of/an/allocator/lib.so.2".into();
+        story.results[0].name =
+            "/opt/a/very/long/path/to/some/build/of/an/allocator/lib.so.2".into();
         let text = tables(&story.results, false);
         let widest = text.lines().map(width).max().unwrap();
         assert!(widest <= MOST_COLUMNS, "{widest} columns:\n{text}");

@@ -1,6 +1,10 @@
 use super::*;
 
-fn story_of<'a>(document: &'a Document, circumstances: &'a Circumstances, map: &'a HeatMap) -> Story<'a> {
+fn story_of<'a>(
+    document: &'a Document,
+    circumstances: &'a Circumstances,
+    map: &'a HeatMap,
+) -> Story<'a> {
     Story {
         document,
         circumstances,
@@ -26,8 +30,11 @@ fn base64_is_that_of_the_rfc() {
 #[test]
 fn every_tag_is_closed_and_every_name_escaped() {
     let page = sample_page();
-    for tag in ["figure", "table", "svg", "div", "section", "details", "dl", "ol", "ul", "main", "text"] {
-        let opened = page.matches(&format!("<{tag} ")).count() + page.matches(&format!("<{tag}>")).count();
+    for tag in
+        ["figure", "table", "svg", "div", "section", "details", "dl", "ol", "ul", "main", "text"]
+    {
+        let opened =
+            page.matches(&format!("<{tag} ")).count() + page.matches(&format!("<{tag}>")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}>");
     }
     assert!(page.contains("&lt;room &amp; box&gt;") && !page.contains("<room"));

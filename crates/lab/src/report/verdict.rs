@@ -82,7 +82,9 @@ fn measured(allocators: &[&Outcome]) -> Vec<Phrase> {
     let against = against_usual(fast, &by_time);
     let also = match level.as_slice() {
         [] => format!(" ({speed}{against})."),
-        [one] => format!(" ({speed}{against}), level with {} within the noise of the runs.", one.name),
+        [one] => {
+            format!(" ({speed}{against}), level with {} within the noise of the runs.", one.name)
+        }
         many => format!(
             " ({speed}{against}), but {} others are level with it within the noise of the runs.",
             many.len()
@@ -185,18 +187,28 @@ mod tests {
 
     #[test]
     fn two_winners() {
-        let found = [allocator("glibc", 1.0, 50), allocator("jemalloc", 0.9, 41), allocator("mimalloc", 0.8, 45)];
-        assert_eq!(Verdict::of(&found).plain(), [
-            "jemalloc uses the least memory: 41.0 MiB at its peak for 36.0 MiB alive. mimalloc is \
+        let found = [
+            allocator("glibc", 1.0, 50),
+            allocator("jemalloc", 0.9, 41),
+            allocator("mimalloc", 0.8, 45),
+        ];
+        assert_eq!(
+            Verdict::of(&found).plain(),
+            [
+                "jemalloc uses the least memory: 41.0 MiB at its peak for 36.0 MiB alive. mimalloc is \
              the fastest (800 ms, 20 % less than glibc)."
-        ]);
+            ]
+        );
     }
 
     #[test]
     fn a_lead_within_the_noise_is_called_a_tie() {
         let found = [allocator("glibc", 1.0, 50), allocator("jemalloc", 0.99, 41)];
         let said = Verdict::of(&found).plain().remove(0);
-        assert!(said.contains("also the fastest (990 ms), level with glibc within the noise"), "{said}");
+        assert!(
+            said.contains("also the fastest (990 ms), level with glibc within the noise"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -215,12 +227,19 @@ mod tests {
             steps: Some(Steps { mean, max: 40, ..Steps::default() }),
             ..Outcome::default()
         };
-        let found = [policy("first-fit", 2048, 9.5), policy("best-fit", 1024, 12.0), policy("good-fit", 1024, 4.25)];
-        assert_eq!(Verdict::of(&found).plain(), [
-            "Of the policies on simulated memory, best-fit and good-fit need the smallest region: \
+        let found = [
+            policy("first-fit", 2048, 9.5),
+            policy("best-fit", 1024, 12.0),
+            policy("good-fit", 1024, 4.25),
+        ];
+        assert_eq!(
+            Verdict::of(&found).plain(),
+            [
+                "Of the policies on simulated memory, best-fit and good-fit need the smallest region: \
              1.00 KiB, 0.0 % over what was alive; good-fit decides in the fewest steps (4.25 a \
              call, 40 at worst)."
-        ]);
+            ]
+        );
         assert_eq!(Verdict::of(&[]), Verdict::default());
     }
 }

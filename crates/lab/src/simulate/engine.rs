@@ -1,0 +1,259 @@
+//! One policy, fed one trace: the loop that every replay on simulated memory runs.
+//!
+//! Invariant: slot i of the object table holds a payload exactly while object i is alive *in the
+//! policy*; an object whose allocation failed has an empty slot, so its later frees are skipped,
+//! and a realloc that fails leaves the slot as it was.
+//!
+//! Everything measured is an integer sum or a bounded sample, so that one trace gives one answer.
+
+use crate::measure::{FragmentationMeter, StepHistogram, Timeline};
+use crate::results::{Kind, Outcome, Point};
+use freehold_core::machine::{Probe, Step};
+use freehold_core::policy::{Policy, Totals};
+use freehold_core::units::Align;
+use freehold_trace::{Event, ObjectId, Request, Tick};
+use std::ptr::NonNull;
+
+/// Walks over all blocks are taken at this many events at most; see [`Timeline`].
+const MOST_WALKS: usize = 64;
+
+/// Counts steps: every kind of step is one.
+#[derive(Default)]
+struct Counter(u64);
+
+impl Probe for Counter {
+    #[inline(always)]
+    fn step(&mut self, _: Step) {
+        self.0 += 1;
+    }
+}
+
+/// An object alive in the policy, or nothing.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    payload: Option<NonNull<u8>>,
+    size: u64,
+}
+
+/// A policy in the middle of a trace.
+pub struct Engine<P> {
+    policy: P,
+    objects: Vec<Slot>,
+    most_objects: u64,
+    steps: StepHistogram,
+    meter: FragmentationMeter,
+    gross_sum: u128,
+    live_sum: u128,
+    live: u64,
+    allocated: u64,
+    events: u64,
+    failures: u64,
+    last: Tick,
+    timeline: Timeline<(Tick, Point)>,
+    external: Timeline<f64>,
+}
+
+impl<P: Policy> Engine<P> {
+    /// A fresh policy. No object id of `most_objects` or above is believed: ids are dense, so a
+    /// greater one than there are events comes from damage and would only waste memory.
+    pub fn new(policy: P, most_objects: u64) -> Self {
+        Self {
+            policy,
+            objects: Vec::new(),
+            most_objects,
+            steps: StepHistogram::default(),
+            meter: FragmentationMeter::default(),
+            gross_sum: 0,
+            live_sum: 0,
+            live: 0,
+            allocated: 0,
+            events: 0,
+            failures: 0,
+            last: Tick(0),
+            timeline: Timeline::default(),
+            external: Timeline::with_most(MOST_WALKS),
+        }
+    }
+
+    /// Replays what happened at `tick`. Only what changes memory counts as an event.
+    #[inline]
+    pub fn apply(&mut self, tick: Tick, event: &Event) {
+        match *event {
+            Event::Alloc { object, request } | Event::Inherit { object, request } => {
+                self.alloc(object, &request);
+            }
+            Event::Free { object, .. } => self.free(object),
+            Event::Realloc { object, request, .. } => self.realloc(object, &request),
+            _ => return,
+        }
+        self.last = tick;
+        self.observe();
+    }
+
+    fn alloc(&mut self, object: ObjectId, request: &Request) {
+        self.allocated = self.allocated.saturating_add(request.size);
+        if u64::from(object.0) >= self.most_objects {
+            return;
+        }
+        let index = object.0 as usize;
+        if index >= self.objects.len() {
+            self.objects.resize(index + 1, Slot::default());
+        }
+        // Its free was lost with a damaged part of the trace.
+        self.release(index);
+        let payload = self.place(request);
+        match payload {
+            Some(_) => {
+                self.live += request.size;
+                self.objects[index] = Slot { payload, size: request.size };
+            }
+            None => self.failures += 1,
+        }
+    }
+
+    fn place(&mut self, request: &Request) -> Option<NonNull<u8>> {
+        let align = Align::from_log2(request.align_log2)?;
+        let mut counter = Counter::default();
+        let payload = self.policy.alloc(request.size, align, &mut counter);
+        self.steps.add(counter.0);
+        payload
+    }
+
+    fn free(&mut self, object: ObjectId) {
+        if self.objects.get(object.0 as usize).is_some() {
+            self.release(object.0 as usize);
+        }
+    }
+
+    fn release(&mut self, index: usize) {
+        let slot = std::mem::take(&mut self.objects[index]);
+        let Some(payload) = slot.payload else { return };
+        let mut counter = Counter::default();
+        // SAFETY: by the invariant of the table the payload came from this policy and is alive;
+        // the slot is empty now, so it is freed once.
+        unsafe { self.policy.free(payload, &mut counter) };
+        self.steps.add(counter.0);
+        self.live -= slot.size;
+    }
+
+    /// In place if the policy can, else a new place and then the old one freed, as `realloc` must
+    /// (the bytes themselves are not copied).
+    fn realloc(&mut self, object: ObjectId, request: &Request) {
+        let index = object.0 as usize;
+        let Some(Slot { payload: Some(payload), size }) = self.objects.get(index).copied() else {
+            return self.realloc_of_nothing(object, request);
+        };
+        self.allocated = self.allocated.saturating_add(request.size.saturating_sub(size));
+        let mut counter = Counter::default();
+        // SAFETY: by the invariant of the table the payload came from this policy and is alive.
+        let stays = unsafe { self.policy.resize_in_place(payload, request.size, &mut counter) };
+        if stays {
+            self.steps.add(counter.0);
+            self.live = self.live - size + request.size;
+            self.objects[index].size = request.size;
+            return;
+        }
+        let Some(align) = Align::from_log2(request.align_log2) else { return };
+        match self.policy.alloc(request.size, align, &mut counter) {
+            Some(moved) => {
+                self.live += request.size;
+                self.live -= size;
+                self.objects[index] = Slot { payload: Some(moved), size: request.size };
+                // SAFETY: the old payload was alive, and its slot holds the new one now.
+                unsafe { self.policy.free(payload, &mut counter) };
+            }
+            None => self.failures += 1,
+        }
+        self.steps.add(counter.0);
+    }
+
+    /// The object's own allocation failed, or was lost with damage: it begins here.
+    #[cold]
+    fn realloc_of_nothing(&mut self, object: ObjectId, request: &Request) {
+        self.alloc(object, request);
+    }
+
+    #[inline]
+    fn observe(&mut self) {
+        self.events += 1;
+        let totals = self.policy.totals();
+        self.meter.observe(self.live, totals.extent);
+        self.gross_sum += u128::from(totals.used());
+        self.live_sum += u128::from(self.live);
+        if self.timeline.is_due(self.events) {
+            self.timeline.push(self.events, (self.last, self.point(&totals)));
+        }
+        if self.external.is_due(self.events) {
+            let found = self.external_fragmentation(&totals);
+            self.external.push(self.events, found);
+        }
+    }
+
+    fn point(&self, totals: &Totals) -> Point {
+        Point {
+            events: self.events,
+            allocated: self.allocated,
+            seconds: 0.0,
+            live: self.live,
+            used: totals.extent,
+        }
+    }
+
+    /// 1 - largest / all, of the free blocks that lie below the end of the last used block: what
+    /// is beyond nobody has asked for yet. O(blocks).
+    #[cold]
+    fn external_fragmentation(&self, totals: &Totals) -> f64 {
+        let (mut largest, mut all) = (0, 0);
+        self.policy.for_each_block(|block| {
+            if block.free && block.offset < totals.extent {
+                largest = largest.max(block.size);
+                all += block.size;
+            }
+        });
+        if all == 0 { 0.0 } else { 1.0 - largest as f64 / all as f64 }
+    }
+
+    /// Events replayed so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// What was found. Ticks become seconds by `ticks_per_second`, from `first` on.
+    pub fn finish(self, name: &str, ticks_per_second: u64, first: Tick) -> Outcome {
+        let totals = self.policy.totals();
+        let last = (self.last, self.point(&totals));
+        let external_now = self.external_fragmentation(&totals);
+        let walks = self.external.finish(self.events, external_now);
+        let timed = |(tick, point): (Tick, Point)| Point {
+            seconds: tick.0.saturating_sub(first.0) as f64 / ticks_per_second.max(1) as f64,
+            ..point
+        };
+        let nothing = self.events == 0;
+        let timeline = self.timeline.finish(self.events, last);
+        let internal = 1.0 - self.live_sum as f64 / (self.gross_sum.max(1)) as f64;
+        let external = walks.iter().map(|walk| walk.1).sum::<f64>() / walks.len() as f64;
+        Outcome {
+            name: name.to_owned(),
+            kind: Kind::Policy,
+            events: self.events,
+            failures: self.failures,
+            peak_live: self.meter.peak_live(),
+            peak_memory: self.meter.peak_used(),
+            final_memory: totals.extent,
+            johnstone_wilson: self.meter.finish(),
+            internal_fragmentation: (self.gross_sum > 0).then_some(internal),
+            external_fragmentation: (!nothing).then_some(external),
+            steps: Some(self.steps.finish()),
+            timeline: if nothing {
+                Vec::new()
+            } else {
+                timeline.into_iter().map(|(_, sample)| timed(sample)).collect()
+            },
+            ..Outcome::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

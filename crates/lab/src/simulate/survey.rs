@@ -1,0 +1,150 @@
+//! What must be known of a process before it is replayed: one cheap pass over its events.
+
+use super::SimulateError;
+use crate::results::{ProcessFacts, TraceFacts};
+use freehold_trace::{Event, ObjectId, ProcessId, Tick, Trace};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The process replayed, in numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// For the results.
+    pub facts: TraceFacts,
+    /// Most bytes alive at once, as asked for.
+    pub peak_live: u64,
+    /// When the process's first event was.
+    pub first: Tick,
+    /// Records of every kind that the process has: the unit of progress.
+    pub records: u64,
+}
+
+/// The process with most events, the one a trace is about; the first of several. `None` when the
+/// trace has no process at all.
+pub fn busiest(trace: &Trace) -> Option<ProcessId> {
+    let by_events = |process: &&freehold_trace::ProcessInfo| {
+        (trace.events_of(process.id), std::cmp::Reverse(process.id))
+    };
+    trace.processes().iter().max_by_key(by_events).map(|process| process.id)
+}
+
+/// Reads the process once. Memory grows with the peak of live objects.
+///
+/// # Errors
+/// When the file cannot be read, the process does not exist or has no event that changes memory,
+/// or `interrupted` becomes true. Damage is no error; the facts name it.
+pub fn survey(
+    trace: &Trace,
+    process: ProcessId,
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<Survey, SimulateError> {
+    let info = trace.process(process);
+    let info = info
+        .ok_or(SimulateError::NoProcess { process: process.0, known: trace.processes().len() })?;
+    let total = trace.events_of(process);
+    let mut records = trace.records_of(process)?;
+    let mut tally = Tally::new(total);
+    while let Some(run) = records.next_run()? {
+        for timed in run.events {
+            tally.apply(timed.tick, &timed.event);
+        }
+        if tally.reports_progress() {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(SimulateError::Interrupted);
+            }
+            progress(tally.records, total);
+        }
+    }
+    if tally.events == 0 {
+        return Err(SimulateError::NoEvents { process: process.0 });
+    }
+    let damage = trace.damage().iter().chain(records.damage()).map(ToString::to_string).collect();
+    let seconds = trace.header().seconds(Tick(tally.last.0 - tally.first.0.min(tally.last.0)));
+    let command = if info.command.is_empty() { &trace.header().command } else { &info.command };
+    let facts = TraceFacts {
+        command: command.clone(),
+        process: process.0,
+        events: tally.events,
+        threads: info.threads,
+        allocated: tally.allocated,
+        seconds,
+        processes: processes(trace),
+        damage,
+    };
+    Ok(Survey { facts, peak_live: tally.peak_live, first: tally.first, records: tally.records })
+}
+
+fn processes(trace: &Trace) -> Vec<ProcessFacts> {
+    let facts = |process: &freehold_trace::ProcessInfo| ProcessFacts {
+        process: process.id.0,
+        command: process.command.clone(),
+        threads: process.threads,
+        events: trace.events_of(process.id),
+    };
+    trace.processes().iter().map(facts).collect()
+}
+
+/// Live and allocated bytes, as a replay without failures will find them.
+#[derive(Default)]
+struct Tally {
+    sizes: Vec<u64>,
+    most_objects: u64,
+    live: u64,
+    peak_live: u64,
+    allocated: u64,
+    events: u64,
+    records: u64,
+    reported: u64,
+    first: Tick,
+    last: Tick,
+}
+
+impl Tally {
+    fn new(most_objects: u64) -> Self {
+        Self { most_objects, ..Self::default() }
+    }
+
+    fn apply(&mut self, tick: Tick, event: &Event) {
+        self.records += 1;
+        match *event {
+            Event::Alloc { object, request } | Event::Inherit { object, request } => {
+                self.allocated = self.allocated.saturating_add(request.size);
+                self.set(object, request.size);
+            }
+            Event::Free { object, .. } => self.set(object, 0),
+            Event::Realloc { object, request, .. } => {
+                let before = self.sizes.get(object.0 as usize).copied().unwrap_or(0);
+                self.allocated = self.allocated.saturating_add(request.size.saturating_sub(before));
+                self.set(object, request.size);
+            }
+            _ => return,
+        }
+        if self.events == 0 {
+            self.first = tick;
+        }
+        self.last = tick;
+        self.events += 1;
+    }
+
+    fn set(&mut self, object: ObjectId, size: u64) {
+        if u64::from(object.0) >= self.most_objects {
+            return;
+        }
+        let index = object.0 as usize;
+        if index >= self.sizes.len() {
+            self.sizes.resize(index + 1, 0);
+        }
+        let before = std::mem::replace(&mut self.sizes[index], size);
+        self.live = (self.live - before).saturating_add(size);
+        self.peak_live = self.peak_live.max(self.live);
+    }
+
+    /// Now and then.
+    fn reports_progress(&mut self) -> bool {
+        let due = self.records - self.reported >= 1 << 18;
+        if due {
+            self.reported = self.records;
+        }
+        due
+    }
+}
