@@ -3,4 +3,6 @@
 pub mod human;
 pub mod measure;
 pub mod report;
+pub mod real;
 pub mod results;
+pub mod simulate;

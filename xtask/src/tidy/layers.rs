@@ -17,12 +17,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("workloads", &[]),
     ("collect", &["record", "trace"]),
     ("sim", &["core"]),
-    ("lab", &["core", "trace", "collect", "sim", "workloads"]),
+    ("lab", &["core", "trace", "collect", "replayer", "sim", "workloads"]),
     ("cli", &["core", "trace", "collect", "lab", "workloads"]),
 ];
 
 /// What only tests may use, whoever they are.
-const TESTS_MAY_USE: &[&str] = &["testkit", "trace"];
+const TESTS_MAY_USE: &[&str] = &["testkit", "trace", "lab"];
 
 /// Paths that core must never name: it is a state machine without a world (DESIGN, rule 1).
 const ABSENT_FROM_CORE: &[&str] = &["std::", "libc::", "extern crate std", "thread_local!"];

@@ -1,0 +1,19 @@
+//! What the laboratory and the replayer program agree on: the flat file of a prepared process, and
+//! the histogram in which latencies come back.
+//!
+//! The library allocates nothing and calls nothing; the program beside it (`main.rs`) is the only
+//! place where the tested malloc is called. Neighbours: `lab::real::prepare` writes the flat file,
+//! `lab::real::answers` reads what the program prints.
+//!
+//! ```text
+//! flat file:   header page | blocks of ops, linked by Jump | thread table | end order
+//! a stream:    [op op op … Jump]──>[op op … Jump]──>[op … End]
+//! ```
+
+pub mod flat;
+pub mod histogram;
+pub mod op;
+
+pub use flat::Header;
+pub use histogram::Bucket;
+pub use op::{Kind, Op};
