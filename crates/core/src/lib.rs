@@ -3,6 +3,10 @@
 
 pub mod blocks;
 pub mod check;
+pub mod frames;
+pub mod heap;
 pub mod machine;
 pub mod policy;
+pub mod size_class;
+pub mod sync;
 pub mod units;

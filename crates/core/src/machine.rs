@@ -1,5 +1,8 @@
 //! What the core asks of the world.
 //!
+//! [`Machine`] is memory and waiting: what an operating system gives. The core calls it only from
+//! cold paths. `freehold-os` implements it for Linux, the testkit by a machine that fails.
+//!
 //! [`Probe`] counts what a policy does. It is a type parameter of every operation: `()` in what
 //! ships, where it compiles to nothing, and a counting probe in simulators and `--stats`.
 
@@ -38,5 +41,58 @@ impl<P: Probe> Probe for &mut P {
     #[inline(always)]
     fn step(&mut self, step: Step) {
         (**self).step(step);
+    }
+}
+
+/// Where address space, pages and sleep come from.
+///
+/// Called from cold paths only, often under a lock of the core's, from any thread. No method may
+/// allocate through the core, panic, or change `errno`. Lengths and addresses are multiples of
+/// [`Machine::page_size`] unless a method says otherwise.
+///
+/// # Safety
+/// Memory returned by [`Machine::reserve`] belongs to the caller alone until the process ends, and
+/// nothing but these methods changes what is mapped there.
+pub unsafe trait Machine {
+    /// The page size in bytes, a power of two from 4 KiB to 64 KiB. Constant.
+    fn page_size(&self) -> usize;
+
+    /// Reserves `len` bytes of address space at a multiple of `align` (a power of two), neither
+    /// readable nor writable. Null when there is none.
+    fn reserve(&self, len: usize, align: usize) -> *mut u8;
+
+    /// Makes reserved bytes readable, writable and zero on first touch. `false` when memory is
+    /// short: then nothing has changed.
+    ///
+    /// # Safety
+    /// `[at, at + len)` lies within one reservation and holds nothing that is in use.
+    unsafe fn commit(&self, at: *mut u8, len: usize) -> bool;
+
+    /// Gives the pages back; they stay committed and read as zero. `false` when refused: then the
+    /// contents are unspecified.
+    ///
+    /// # Safety
+    /// `[at, at + len)` is committed and nothing in it is in use.
+    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool;
+
+    /// Moves the pages of `[from, from + len)` to `to`, leaving `from` committed and zero. `false`
+    /// when it cannot: then nothing has changed, and the caller copies.
+    ///
+    /// # Safety
+    /// Both ranges are committed, disjoint, and the caller's alone; `to` holds nothing in use.
+    unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {
+        let _ = (from, to, len);
+        false
+    }
+
+    /// Sleeps while `word` is `expected`, until [`Machine::wake`] or spuriously.
+    fn wait(&self, word: &core::sync::atomic::AtomicU32, expected: u32) {
+        let _ = (word, expected);
+        core::hint::spin_loop();
+    }
+
+    /// Wakes one sleeper of `word`.
+    fn wake(&self, word: &core::sync::atomic::AtomicU32) {
+        let _ = word;
     }
 }

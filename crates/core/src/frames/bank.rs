@@ -1,0 +1,141 @@
+//! One bank: 2 MiB, thirty-two units, two sets of bits.
+//!
+//! Invariant: `dirty` says which *free* units may hold resident pages; a used unit's bit is
+//! meaningless until it is freed, which sets it. Pure data: no memory is touched from here.
+
+use super::BANK_UNITS;
+
+/// The state of one bank. All-zero is a bank that is free and clean.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Bank {
+    /// Bit `i`: unit `i` is handed out.
+    pub used: u32,
+    /// Bit `i`: free unit `i` may have resident pages, and then does not read as zero.
+    pub dirty: u32,
+    /// The purger's tick at which a unit of this bank was last freed.
+    pub freed_at: u32,
+    /// Next bank in the index's list, as index + 1; 0 ends it.
+    pub next: u32,
+    /// Previous bank in the index's list, as index + 1; 0 for the first.
+    pub prev: u32,
+}
+
+/// The bits of `len` units starting at `first`.
+#[inline]
+pub const fn mask(first: usize, len: usize) -> u32 {
+    debug_assert!(first + len <= BANK_UNITS && len > 0);
+    (u32::MAX >> (BANK_UNITS - len)) << first
+}
+
+/// The positions at which `len` ones begin in `bits`: bit `i` of the answer is set when bits
+/// `i .. i + len` all are. O(log len).
+#[inline]
+const fn starts(mut bits: u32, len: usize) -> u32 {
+    let mut have = 1;
+    while have < len {
+        let step = if have < len - have { have } else { len - have };
+        bits &= bits >> step;
+        have += step;
+    }
+    bits
+}
+
+impl Bank {
+    /// How many units are handed out.
+    #[inline]
+    pub fn used_units(&self) -> usize {
+        self.used.count_ones() as usize
+    }
+
+    /// The length of the longest run of free units, 0 to 32.
+    pub fn longest(&self) -> usize {
+        let mut bits = !self.used;
+        let mut len = 0;
+        while bits != 0 {
+            bits &= bits >> 1;
+            len += 1;
+        }
+        len
+    }
+
+    /// The first unit of the lowest free run of `len` units at a multiple of `align` units (a
+    /// power of two up to 32).
+    pub fn find(&self, len: usize, align: usize) -> Option<usize> {
+        const ALIGNED: [u32; 6] = [!0, 0x5555_5555, 0x1111_1111, 0x0101_0101, 0x0001_0001, 1];
+        let found = starts(!self.used, len) & ALIGNED[align.trailing_zeros() as usize];
+        (found != 0).then_some(found.trailing_zeros() as usize)
+    }
+
+    /// Hands out `len` units from `first`; says whether all of them read as zero.
+    pub fn take(&mut self, first: usize, len: usize) -> bool {
+        let taken = mask(first, len);
+        debug_assert_eq!(self.used & taken, 0, "units handed out twice");
+        self.used |= taken;
+        let zero = self.dirty & taken == 0;
+        self.dirty &= !taken;
+        zero
+    }
+
+    /// Takes `len` units back; they are dirty unless `clean`.
+    pub fn give(&mut self, first: usize, len: usize, clean: bool) {
+        let given = mask(first, len);
+        debug_assert_eq!(self.used & given, given, "units given back that are free");
+        self.used &= !given;
+        if !clean {
+            self.dirty |= given;
+        }
+    }
+
+    /// The lowest run of dirty free units, as (first, len).
+    pub fn first_dirty(&self) -> Option<(usize, usize)> {
+        let bits = self.dirty & !self.used;
+        if bits == 0 {
+            return None;
+        }
+        let first = bits.trailing_zeros();
+        Some((first as usize, (!(bits >> first)).trailing_zeros().min(32 - first) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_bank_finds_the_lowest_run() {
+        let bank = Bank { used: 0b1100_0101, ..Bank::default() };
+        assert_eq!(bank.find(1, 1), Some(1));
+        assert_eq!(bank.find(2, 1), Some(3));
+        assert_eq!(bank.find(3, 1), Some(3));
+        assert_eq!(bank.find(4, 1), Some(8));
+        assert_eq!(bank.find(2, 2), Some(4));
+        assert_eq!(bank.find(24, 8), Some(8));
+        assert_eq!(bank.find(25, 1), None);
+        assert_eq!(bank.longest(), 24);
+    }
+
+    #[test]
+    fn freed_units_are_dirty_until_taken() {
+        let mut bank = Bank::default();
+        assert!(bank.take(0, 4));
+        bank.give(1, 2, false);
+        assert_eq!(bank.first_dirty(), Some((1, 2)));
+        assert!(!bank.take(1, 1));
+        assert_eq!(bank.first_dirty(), Some((2, 1)));
+        bank.give(0, 2, true);
+        assert_eq!(bank.first_dirty(), Some((2, 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn find_agrees_with_looking(used: u32, len in 1usize..=32, shift in 0u32..6) {
+            let (bank, align) = (Bank { used, ..Bank::default() }, 1 << shift);
+            let slow = (0..=32 - len).step_by(align).find(|&at| used & mask(at, len) == 0);
+            prop_assert_eq!(bank.find(len, align), slow);
+            let longest = (1..=32).rev().find(|&len| bank.find(len, 1).is_some()).unwrap_or(0);
+            prop_assert_eq!(bank.longest(), longest);
+        }
+    }
+}

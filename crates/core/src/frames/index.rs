@@ -1,0 +1,182 @@
+//! The banks of one region by how full they are, so that the fullest one that fits is found at once.
+//!
+//! Partly used banks are in lists keyed by (used units, longest free run). Banks wholly free are in
+//! a bitmap, where neighbours can be found for requests larger than a bank; they are taken lowest
+//! first, so that the region stays dense at its front. Full banks are in neither.
+//!
+//! Invariant: a bank's place is a function of its bits alone; whoever changes them calls
+//! [`Index::remove`] before and [`Index::insert`] after.
+
+use super::{BANK_UNITS, bank::Bank};
+
+/// Lists for every (used units, longest free run) and which of them hold anything.
+#[repr(C)]
+pub struct Index {
+    /// Bit `l` of entry `u`: some bank with `u` used units has a longest free run of `l`.
+    longest: [u64; BANK_UNITS],
+    /// First bank of each list, as index + 1.
+    first: [[u32; BANK_UNITS + 1]; BANK_UNITS],
+}
+
+impl Index {
+    /// Puts partly used bank `at` where its bits say. O(1).
+    pub fn insert(&mut self, banks: &mut [Bank], at: usize) {
+        let (used, longest) = (banks[at].used_units(), banks[at].longest());
+        if used == BANK_UNITS || used == 0 {
+            return;
+        }
+        let head = &mut self.first[used][longest];
+        let next = core::mem::replace(head, at as u32 + 1);
+        self.longest[used] |= 1 << longest;
+        banks[at].prev = 0;
+        banks[at].next = next;
+        if let Some(next) = (next as usize).checked_sub(1) {
+            banks[next].prev = at as u32 + 1;
+        }
+    }
+
+    /// Takes bank `at` out of the list its bits say it is in. O(1).
+    pub fn remove(&mut self, banks: &mut [Bank], at: usize) {
+        let (used, longest) = (banks[at].used_units(), banks[at].longest());
+        if used == BANK_UNITS || used == 0 {
+            return;
+        }
+        let (prev, next) = (banks[at].prev, banks[at].next);
+        if let Some(next) = (next as usize).checked_sub(1) {
+            banks[next].prev = prev;
+        }
+        match (prev as usize).checked_sub(1) {
+            Some(prev) => banks[prev].next = next,
+            None => {
+                self.first[used][longest] = next;
+                if next == 0 {
+                    self.longest[used] &= !(1 << longest);
+                }
+            }
+        }
+    }
+
+    /// The fullest partly used bank with a free run of `len` units at a multiple of `align` units;
+    /// among equals the one with the shortest longest run. O(32) when `align` is 1.
+    pub fn fullest(&self, banks: &[Bank], len: usize, align: usize) -> Option<usize> {
+        // A run of len + align - 1 always holds an aligned one; shorter ones may be lucky, and the
+        // first of their list is asked.
+        for used in (1..=BANK_UNITS - len).rev() {
+            let mut fits = self.longest[used] & (u64::MAX << len);
+            while fits != 0 {
+                let longest = fits.trailing_zeros() as usize;
+                let at = self.first[used][longest] as usize - 1;
+                if align == 1 || banks[at].find(len, align).is_some() {
+                    return Some(at);
+                }
+                fits &= fits - 1;
+            }
+        }
+        None
+    }
+}
+
+/// The wholly free banks of a region, one bit each.
+pub struct FreeBanks<'a> {
+    /// Bit `i % 64` of word `i / 64`: bank `i` is wholly free.
+    pub words: &'a mut [u64],
+}
+
+impl FreeBanks<'_> {
+    /// Whether bank `at` is wholly free.
+    #[inline]
+    pub fn has(&self, at: usize) -> bool {
+        self.words[at / 64] >> (at % 64) & 1 != 0
+    }
+
+    /// Records whether bank `at` is wholly free.
+    #[inline]
+    pub fn set(&mut self, at: usize, free: bool) {
+        let bit = 1 << (at % 64);
+        if free {
+            self.words[at / 64] |= bit;
+        } else {
+            self.words[at / 64] &= !bit;
+        }
+    }
+
+    /// The lowest `len` neighbouring free banks below `end` whose first satisfies `align` (in
+    /// banks, relative to `bias` banks before the first). O(banks / 64) for `len` 1.
+    pub fn find(&self, len: usize, align: usize, bias: usize, end: usize) -> Option<usize> {
+        let mut at = 0;
+        while let Some(start) = self.next(at, end, true) {
+            let first = (start + bias).next_multiple_of(align) - bias;
+            let stop = self.next(start, end, false).unwrap_or(end);
+            if first + len <= stop {
+                return Some(first);
+            }
+            at = stop;
+        }
+        None
+    }
+
+    /// The first bank from `at` below `end` that is free, or that is not.
+    fn next(&self, mut at: usize, end: usize, free: bool) -> Option<usize> {
+        let flip = if free { 0 } else { u64::MAX };
+        while at < end {
+            let bits = (self.words[at / 64] ^ flip) >> (at % 64);
+            if bits != 0 {
+                at += bits.trailing_zeros() as usize;
+                return (at < end).then_some(at);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Index {
+        Index { longest: [0; BANK_UNITS], first: [[0; BANK_UNITS + 1]; BANK_UNITS] }
+    }
+
+    #[test]
+    fn the_fullest_bank_that_fits_is_chosen() {
+        let mut index = empty();
+        let mut banks = [Bank::default(); 4];
+        banks[0].used = 0xFFFF; // 16 used, run of 16
+        banks[1].used = 0xFFFF_FF00; // 24 used, run of 8
+        banks[2].used = 0xFFFF_FFFE; // 31 used, run of 1
+        banks[3].used = 0x5555_5555; // 16 used, longest run 1
+        for at in 0..4 {
+            index.insert(&mut banks, at);
+        }
+        assert_eq!(index.fullest(&banks, 1, 1), Some(2));
+        assert_eq!(index.fullest(&banks, 2, 1), Some(1));
+        assert_eq!(index.fullest(&banks, 9, 1), Some(0));
+        assert_eq!(index.fullest(&banks, 17, 1), None);
+        index.remove(&mut banks, 2);
+        assert_eq!(index.fullest(&banks, 1, 1), Some(1));
+        index.remove(&mut banks, 1);
+        assert_eq!(index.fullest(&banks, 1, 1), Some(3));
+        assert_eq!(index.fullest(&banks, 16, 16), Some(0));
+    }
+
+    #[test]
+    fn neighbours_are_found_lowest_first() {
+        let mut words = [0u64; 3];
+        let mut free = FreeBanks { words: &mut words };
+        for at in [3, 4, 62, 63, 64, 65, 66, 130] {
+            free.set(at, true);
+        }
+        assert_eq!(free.find(1, 1, 0, 192), Some(3));
+        assert_eq!(free.find(2, 1, 0, 192), Some(3));
+        assert_eq!(free.find(3, 1, 0, 192), Some(62));
+        assert_eq!(free.find(5, 1, 0, 192), Some(62));
+        assert_eq!(free.find(6, 1, 0, 192), None);
+        assert_eq!(free.find(2, 2, 1, 192), Some(3));
+        assert_eq!(free.find(2, 4, 0, 192), Some(64));
+        assert_eq!(free.find(3, 1, 0, 64), None);
+        free.set(3, false);
+        assert_eq!(free.find(2, 1, 0, 192), Some(62));
+        assert!(free.has(130) && !free.has(3));
+    }
+}

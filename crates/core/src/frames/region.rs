@@ -1,0 +1,404 @@
+//! One reservation of address space and everything that is known about it.
+//!
+//! ```text
+//! base                                                                       base + len
+//! | tags | index | free banks | bank states | descriptors | bitmaps |  banks ...  |
+//!   8 B                         20 B          64 B          512 B      32 units
+//!   a unit                      a bank        a unit        a unit     each
+//! ```
+//!
+//! Tags come first so that the free path finds them with the same base it checks the pointer
+//! against: `tag = base[(address - base) >> 16]`. All parts are indexed from `base`, cover the whole
+//! reservation, and are committed as far as banks are.
+//!
+//! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
+//! a unit that no block starts in, or that is free, is zero. What tags and descriptors mean is the
+//! heap's business. All `&mut` methods run under the lock of `frames::runs`.
+
+use super::bank::Bank;
+use super::index::{FreeBanks, Index};
+use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT};
+use crate::machine::Machine;
+use core::slice;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Bytes of a descriptor.
+pub const DESCRIPTOR: usize = 64;
+/// Bytes of out-of-band bitmap for a unit: one bit per 16 bytes.
+pub const BITMAP: usize = UNIT / 16 / 8;
+/// Banks committed at first; doubled with every step.
+const FIRST_STEP: usize = 2;
+/// Most banks committed ahead of need.
+const LARGEST_STEP: usize = 32;
+
+/// A part of the metadata: where it starts and how much of it is committed.
+#[derive(Clone, Copy)]
+struct Part {
+    start: usize,
+    committed: usize,
+}
+
+impl Part {
+    const NONE: Part = Part { start: 0, committed: 0 };
+
+    /// Makes the first `len` bytes usable; `false` when memory is short.
+    fn extend(&mut self, machine: &impl Machine, len: usize) -> bool {
+        let len = len.next_multiple_of(machine.page_size());
+        if len <= self.committed {
+            return true;
+        }
+        let at = (self.start + self.committed) as *mut u8;
+        // SAFETY: parts are disjoint, page-aligned and sized for the whole reservation; what lies
+        // past `committed` was never handed out.
+        if !unsafe { machine.commit(at, len - self.committed) } {
+            return false;
+        }
+        self.committed = len;
+        true
+    }
+}
+
+/// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist.
+pub struct Region {
+    base: AtomicUsize,
+    /// Bytes from `base` to the end of the last committed bank; only grows.
+    reach: AtomicUsize,
+    tags: Part,
+    index: Part,
+    states: Part,
+    descriptors: Part,
+    bitmaps: Part,
+    /// Offset of the first bank from `base`, in banks.
+    first: usize,
+    /// Banks reserved and banks committed, counted from `first`.
+    banks: usize,
+    committed: usize,
+    dirty_units: usize,
+    used_units: usize,
+}
+
+impl Region {
+    /// No region.
+    pub const fn none() -> Region {
+        Region {
+            base: AtomicUsize::new(0),
+            reach: AtomicUsize::new(0),
+            tags: Part::NONE,
+            index: Part::NONE,
+            states: Part::NONE,
+            descriptors: Part::NONE,
+            bitmaps: Part::NONE,
+            first: 0,
+            banks: 0,
+            committed: 0,
+            dirty_units: 0,
+            used_units: 0,
+        }
+    }
+
+    /// Reserves `len` bytes (a multiple of a bank) and commits the index; `false` when the machine
+    /// refuses, which leaves the region non-existent (and may cost the reservation).
+    pub fn open(&mut self, machine: &impl Machine, len: usize) -> bool {
+        let page = machine.page_size();
+        let base = machine.reserve(len, BANK) as usize;
+        if base == 0 {
+            return false;
+        }
+        let (units, banks) = (len / UNIT, len / BANK);
+        let mut at = base;
+        let mut part = |bytes: usize| {
+            let part = Part { start: at, committed: 0 };
+            at += bytes.next_multiple_of(page);
+            part
+        };
+        self.tags = part(units * 8);
+        self.index = part(size_of::<Index>() + banks.div_ceil(64) * 8);
+        self.states = part(banks * size_of::<Bank>());
+        self.descriptors = part(units * DESCRIPTOR);
+        self.bitmaps = part(units * BITMAP);
+        self.first = (at - base).div_ceil(BANK);
+        self.banks = banks - self.first.min(banks);
+        self.committed = 0;
+        let index = size_of::<Index>() + self.banks.div_ceil(64) * 8;
+        if self.banks == 0 || !self.index.extend(machine, index) {
+            return false;
+        }
+        // Release pairs with the Acquire in `base()`: who sees the base sees the parts.
+        self.base.store(base, Ordering::Release);
+        true
+    }
+
+    /// Where the reservation starts, also the address of the tags; 0 for none.
+    #[inline]
+    pub fn base(&self) -> usize {
+        self.base.load(Ordering::Acquire)
+    }
+
+    /// Bytes from the base within which every unit has a readable tag. Only grows.
+    #[inline]
+    pub fn reach(&self) -> usize {
+        self.reach.load(Ordering::Acquire)
+    }
+
+    /// Whether `address` lies among committed banks (or the metadata before them).
+    #[inline]
+    pub fn contains(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base()) < self.reach()
+    }
+
+    /// The tag of the unit that `address` lies in.
+    ///
+    /// # Safety
+    /// [`Region::contains`] said yes.
+    #[inline]
+    pub unsafe fn tag(&self, address: usize) -> &AtomicU64 {
+        let unit = (address - self.base()) >> UNIT_SHIFT;
+        // SAFETY: tags are committed for all units within reach, and live as long as the process.
+        unsafe { &*(self.base() as *const AtomicU64).add(unit) }
+    }
+
+    /// The descriptor of the unit that `address` lies in: [`DESCRIPTOR`] bytes, at first zero.
+    /// Reads only constants: no lock needed.
+    #[inline]
+    pub fn descriptor(&self, address: usize) -> *mut u8 {
+        let unit = (address - self.base()) >> UNIT_SHIFT;
+        (self.descriptors.start + unit * DESCRIPTOR) as *mut u8
+    }
+
+    /// The bitmap of the unit that `address` lies in: [`BITMAP`] bytes, at first zero.
+    #[inline]
+    pub fn bitmap(&self, address: usize) -> *mut u8 {
+        let unit = (address - self.base()) >> UNIT_SHIFT;
+        (self.bitmaps.start + unit * BITMAP) as *mut u8
+    }
+
+    /// Free units whose pages may be resident.
+    pub fn dirty_units(&self) -> usize {
+        self.dirty_units
+    }
+
+    /// Units handed out.
+    pub fn used_units(&self) -> usize {
+        self.used_units
+    }
+
+    /// Banks that are committed.
+    pub fn committed_banks(&self) -> usize {
+        self.committed
+    }
+
+    /// The state of bank `at`, below [`Region::committed_banks`].
+    pub fn bank(&mut self, at: usize) -> &Bank {
+        &self.view().banks[at]
+    }
+
+    /// The address of `unit` in bank `at`.
+    pub fn address(&self, at: usize, unit: usize) -> usize {
+        self.base() + (self.first + at) * BANK + unit * UNIT
+    }
+
+    /// A run of `len` units at a multiple of `align` units: its address and whether it reads as
+    /// zero. `None` when neither the committed banks nor the machine have it.
+    pub fn take(&mut self, machine: &impl Machine, len: usize, align: usize) -> Option<Run> {
+        if len <= BANK_UNITS && align <= BANK_UNITS {
+            let view = self.view();
+            if let Some(at) = view.index.fullest(view.banks, len, align) {
+                let first = view.banks[at].find(len, align)?;
+                let zero = self.change(at, |bank| bank.take(first, len));
+                return Some(Run { address: self.address(at, first), zero });
+            }
+        }
+        let need = len.div_ceil(BANK_UNITS);
+        let align = (align / BANK_UNITS).max(1);
+        let bias = (self.base() / BANK + self.first) % align;
+        let at = loop {
+            let committed = self.committed;
+            match self.view().free.find(need, align, bias, committed) {
+                Some(at) => break at,
+                None if self.grow(machine, need, align) => {}
+                None => return None,
+            }
+        };
+        let mut zero = true;
+        for (bank, first, len) in pieces(at * BANK_UNITS, len) {
+            zero &= self.change(bank, |state| state.take(first, len));
+        }
+        Some(Run { address: self.address(at, 0), zero })
+    }
+
+    /// Takes back `len` units at `address`; they are dirty unless `clean`. `tick` dates it.
+    pub fn give(&mut self, address: usize, len: usize, clean: bool, tick: u32) {
+        let unit = self.unit(address);
+        for (bank, first, len) in pieces(unit, len) {
+            self.change(bank, |state| {
+                state.give(first, len, clean);
+                if !clean {
+                    state.freed_at = tick;
+                }
+            });
+        }
+    }
+
+    /// Hands out dirty units of bank `at` so that nobody takes them while they are purged.
+    pub fn hide(&mut self, at: usize, first: usize, len: usize) {
+        self.change(at, |bank| bank.take(first, len));
+    }
+
+    /// Lengthens the run at `address` from `len` to `longer` units where it lies. Says whether the
+    /// new units read as zero; `None` when some of them are in use or not committed.
+    pub fn extend(&mut self, address: usize, len: usize, longer: usize) -> Option<bool> {
+        let unit = self.unit(address) + len;
+        if (unit + longer - len).div_ceil(BANK_UNITS) > self.committed {
+            return None;
+        }
+        let view = self.view();
+        let free = |(bank, first, len)| {
+            let bank: &Bank = &view.banks[bank];
+            bank.used & super::bank::mask(first, len) == 0
+        };
+        if !pieces(unit, longer - len).all(free) {
+            return None;
+        }
+        let mut zero = true;
+        for (bank, first, len) in pieces(unit, longer - len) {
+            zero &= self.change(bank, |state| state.take(first, len));
+        }
+        Some(zero)
+    }
+
+    /// Whether the reservation has uncommitted banks enough for such a run.
+    pub fn has_room(&self, len: usize, align: usize) -> bool {
+        self.banks - self.committed >= len.div_ceil(BANK_UNITS) + (align / BANK_UNITS).max(1) - 1
+    }
+
+    /// The unit at `address`, counted from the first bank.
+    fn unit(&self, address: usize) -> usize {
+        (address - self.base() - self.first * BANK) >> UNIT_SHIFT
+    }
+
+    /// Commits more banks, so that `need` neighbours aligned to `align` banks can be found.
+    fn grow(&mut self, machine: &impl Machine, need: usize, align: usize) -> bool {
+        let room = self.banks - self.committed;
+        let need = need + align - 1;
+        let ahead = self.committed.clamp(FIRST_STEP, LARGEST_STEP);
+        (room >= ahead && ahead > need && self.commit(machine, ahead))
+            || (room >= need && self.commit(machine, need))
+            || (align == 1 && room >= 1 && need > 1 && self.commit_missing(machine, need))
+    }
+
+    /// Commits only what the free banks at the end lack of `need`.
+    fn commit_missing(&mut self, machine: &impl Machine, need: usize) -> bool {
+        let committed = self.committed;
+        let free = &self.view().free;
+        let tail = (0..committed).rev().take_while(|&at| free.has(at)).count();
+        let missing = need.saturating_sub(tail);
+        missing > 0 && missing <= self.banks - committed && self.commit(machine, missing)
+    }
+
+    fn commit(&mut self, machine: &impl Machine, more: usize) -> bool {
+        let committed = self.committed + more;
+        let units = (self.first + committed) * BANK_UNITS;
+        let at = self.address(self.committed, 0) as *mut u8;
+        let ready = self.tags.extend(machine, units * 8)
+            && self.states.extend(machine, committed * size_of::<Bank>())
+            && self.descriptors.extend(machine, units * DESCRIPTOR)
+            && self.bitmaps.extend(machine, units * BITMAP)
+            // SAFETY: these banks lie within the reservation and were never handed out.
+            && unsafe { machine.commit(at, more * BANK) };
+        if !ready {
+            return false;
+        }
+        let old = core::mem::replace(&mut self.committed, committed);
+        let mut view = self.view();
+        for bank in old..committed {
+            view.free.set(bank, true);
+        }
+        // Release pairs with the Acquire in `reach()`: who sees the reach may read the tags.
+        self.reach.store((self.first + committed) * BANK, Ordering::Release);
+        true
+    }
+
+    /// Changes one bank's bits and keeps everything that is derived from them.
+    fn change<R>(&mut self, at: usize, work: impl FnOnce(&mut Bank) -> R) -> R {
+        let mut view = self.view();
+        view.index.remove(view.banks, at);
+        let bank = &mut view.banks[at];
+        let (used, dirty) = (bank.used_units(), bank.dirty.count_ones() as usize);
+        let result = work(bank);
+        let (now_used, now_dirty) = (bank.used_units(), bank.dirty.count_ones() as usize);
+        view.index.insert(view.banks, at);
+        view.free.set(at, now_used == 0);
+        self.dirty_units = self.dirty_units + now_dirty - dirty;
+        self.used_units = self.used_units + now_used - used;
+        result
+    }
+
+    fn view(&mut self) -> View<'_> {
+        // SAFETY: the three parts are committed (index and free banks at opening, states with the
+        // banks), disjoint, zero at first, which is valid for all of them, and reached only through
+        // `&mut self`, whose lifetime the view takes.
+        unsafe {
+            let index = self.index.start as *mut Index;
+            View {
+                index: &mut *index,
+                free: FreeBanks {
+                    words: slice::from_raw_parts_mut(index.add(1).cast(), self.banks.div_ceil(64)),
+                },
+                banks: slice::from_raw_parts_mut(self.states.start as *mut Bank, self.committed),
+            }
+        }
+    }
+
+    /// Walks every bank; the first broken invariant is the error.
+    pub fn check(&mut self) -> Result<(), &'static str> {
+        let (mut used, mut dirty) = (0, 0);
+        let committed = self.committed;
+        let view = self.view();
+        for (at, bank) in view.banks.iter().enumerate().take(committed) {
+            used += bank.used_units();
+            dirty += bank.dirty.count_ones() as usize;
+            if bank.used & bank.dirty != 0 {
+                return Err("a unit is both used and dirty");
+            }
+            if view.free.has(at) != (bank.used == 0) {
+                return Err("the bitmap of free banks disagrees with a bank");
+            }
+        }
+        if (used, dirty) != (self.used_units, self.dirty_units) {
+            return Err("the region's counts disagree with its banks");
+        }
+        Ok(())
+    }
+}
+
+struct View<'a> {
+    index: &'a mut Index,
+    free: FreeBanks<'a>,
+    banks: &'a mut [Bank],
+}
+
+const _: () = assert!(size_of::<Index>().is_multiple_of(8));
+
+/// A run of units handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Where it starts.
+    pub address: usize,
+    /// Whether all of it reads as zero.
+    pub zero: bool,
+}
+
+/// Cuts `len` units from `unit` (counted from the first bank) into (bank, first, len).
+fn pieces(unit: usize, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let end = unit + len;
+    let mut at = unit;
+    core::iter::from_fn(move || {
+        if at == end {
+            return None;
+        }
+        let (bank, first) = (at / BANK_UNITS, at % BANK_UNITS);
+        let len = (BANK_UNITS - first).min(end - at);
+        at += len;
+        Some((bank, first, len))
+    })
+}

@@ -1,0 +1,253 @@
+//! Runs of units for the malloc: a table of regions under one lock.
+//!
+//! One region is enough wherever address space is plentiful; where it is not (`RLIMIT_AS`, strict
+//! overcommit), smaller ones follow. The first is the one the free path knows; the others are found
+//! by a linear search on a colder path.
+//!
+//! Invariant: regions are only added, never moved or removed, and each is published (its base
+//! becomes non-zero) only when it is whole.
+
+use super::region::{Region, Run};
+use super::{BANK, BANK_UNITS, UNIT};
+use crate::machine::Machine;
+use crate::sync::Lock;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Most regions there can be.
+pub const MAX_REGIONS: usize = 64;
+
+/// What is reserved, largest first, until the machine agrees, in bytes.
+const LADDER: [usize; 7] = [1 << 40, 1 << 37, 1 << 34, 1 << 32, 1 << 29, 1 << 26, 1 << 24];
+
+/// The page runs of one node.
+pub struct Runs {
+    lock: Lock,
+    /// The purger's tick, by which banks are dated.
+    tick: AtomicU32,
+    regions: UnsafeCell<[Region; MAX_REGIONS]>,
+}
+
+// SAFETY: mutable access to regions happens under `lock` only; shared access reads atomics and
+// fields that are constant once a region's base is non-zero.
+unsafe impl Sync for Runs {}
+// SAFETY: as above; nothing is tied to a thread.
+unsafe impl Send for Runs {}
+
+/// Dirty free units that nobody else sees while they are being purged.
+#[derive(Clone, Copy, Debug)]
+pub struct Dirty {
+    region: usize,
+    /// Where they start.
+    pub address: usize,
+    /// How many units.
+    pub len: usize,
+}
+
+/// What is handed out and what lies free, in units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Handed out.
+    pub used: usize,
+    /// Free, possibly resident.
+    pub dirty: usize,
+    /// Committed, in all.
+    pub committed: usize,
+}
+
+impl Default for Runs {
+    fn default() -> Runs {
+        Runs::new()
+    }
+}
+
+impl Runs {
+    /// No regions yet; all-zero.
+    pub const fn new() -> Runs {
+        Runs {
+            lock: Lock::new(),
+            tick: AtomicU32::new(0),
+            regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
+        }
+    }
+
+    /// The lock, for fork handlers.
+    pub fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// The region whose committed part holds `address`, if it is one of ours.
+    #[inline]
+    pub fn region_of(&self, address: usize) -> Option<&Region> {
+        self.regions().iter().take_while(|r| r.base() != 0).find(|r| r.contains(address))
+    }
+
+    /// The region that the free path knows.
+    #[inline]
+    pub fn primary(&self) -> &Region {
+        &self.regions()[0]
+    }
+
+    #[inline]
+    fn regions(&self) -> &[Region; MAX_REGIONS] {
+        // SAFETY: through a shared reference only atomics and constants of published regions are
+        // read (see `Region`), which writers under the lock change atomically or not at all.
+        unsafe { &*self.regions.get() }
+    }
+
+    /// Runs `work` on the regions under the lock.
+    fn with<R>(
+        &self,
+        machine: &impl Machine,
+        work: impl FnOnce(&mut [Region; MAX_REGIONS]) -> R,
+    ) -> R {
+        // SAFETY: the lock makes this the only mutable access.
+        self.lock.with(machine, || work(unsafe { &mut *self.regions.get() }))
+    }
+
+    /// A run of `len` units (at least one) at a multiple of `align` units (a power of two). `None`
+    /// when memory or address space is exhausted.
+    pub fn take(&self, machine: &impl Machine, len: usize, align: usize) -> Option<Run> {
+        self.with(machine, |regions| {
+            for region in regions.iter_mut() {
+                if region.base() == 0 && !open(machine, region, len, align) {
+                    return None;
+                }
+                if let Some(run) = region.take(machine, len, align) {
+                    return Some(run);
+                }
+                if region.has_room(len, align) {
+                    // Memory is short, not address space: another region would not help.
+                    return None;
+                }
+            }
+            None
+        })
+    }
+
+    /// Takes a run back, or a part of one; its pages count as dirty unless `clean`.
+    pub fn give(&self, machine: &impl Machine, address: usize, len: usize, clean: bool) {
+        let tick = self.tick.load(Ordering::Relaxed);
+        self.with(machine, |regions| {
+            if let Some(region) = regions.iter_mut().find(|r| r.contains(address)) {
+                region.give(address, len, clean, tick);
+            }
+        });
+    }
+
+    /// Lengthens a run where it lies; see [`Region::extend`].
+    pub fn extend(
+        &self,
+        machine: &impl Machine,
+        address: usize,
+        len: usize,
+        longer: usize,
+    ) -> Option<bool> {
+        self.with(machine, |regions| {
+            regions.iter_mut().find(|r| r.contains(address))?.extend(address, len, longer)
+        })
+    }
+
+    /// Runs `work` while no run can be taken or given: what it sees used stays used.
+    pub fn frozen<R>(&self, machine: &impl Machine, work: impl FnOnce() -> R) -> R {
+        self.lock.with(machine, work)
+    }
+
+    /// Starts the purger's next tick.
+    pub fn next_tick(&self) -> u32 {
+        self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Hides one run of dirty units of a bank at or after `from` in which nothing was freed for
+    /// `age` ticks; says where to go on. Its caller purges it and calls [`Runs::purged`].
+    pub fn hide_dirty(
+        &self,
+        machine: &impl Machine,
+        from: (usize, usize),
+        age: u32,
+    ) -> Option<(Dirty, (usize, usize))> {
+        let tick = self.tick.load(Ordering::Relaxed);
+        self.with(machine, |regions| {
+            let (mut region, mut bank) = from;
+            while let Some(here) = regions.get_mut(region).filter(|r| r.base() != 0) {
+                let dirty =
+                    if here.dirty_units() == 0 { bank..bank } else { bank..here.committed_banks() };
+                for at in dirty {
+                    let state = *here.bank(at);
+                    if tick.wrapping_sub(state.freed_at) < age {
+                        continue;
+                    }
+                    if let Some((first, len)) = state.first_dirty() {
+                        let address = here.address(at, first);
+                        here.hide(at, first, len);
+                        return Some((Dirty { region, address, len }, (region, at)));
+                    }
+                }
+                (region, bank) = (region + 1, 0);
+            }
+            None
+        })
+    }
+
+    /// Puts hidden units back, clean if the machine took their pages.
+    pub fn purged(&self, machine: &impl Machine, dirty: Dirty, clean: bool) {
+        let tick = self.tick.load(Ordering::Relaxed);
+        self.with(machine, |regions| {
+            regions[dirty.region].give(dirty.address, dirty.len, clean, tick);
+        });
+    }
+
+    /// Calls `visit` with the address of every used unit, bank by bank; the lock is held for one
+    /// bank at a time, so what is visited may be gone a moment later.
+    pub fn each_used(&self, machine: &impl Machine, mut visit: impl FnMut(&Region, usize)) {
+        for (number, region) in self.regions().iter().enumerate() {
+            if region.base() == 0 {
+                return;
+            }
+            let mut at = 0;
+            loop {
+                let used = self.with(machine, |regions| {
+                    let region = &mut regions[number];
+                    (at < region.committed_banks()).then(|| region.bank(at).used)
+                });
+                let Some(mut used) = used else { break };
+                while used != 0 {
+                    visit(region, region.address(at, used.trailing_zeros() as usize));
+                    used &= used - 1;
+                }
+                at += 1;
+            }
+        }
+    }
+
+    /// What is used, dirty and committed.
+    pub fn usage(&self, machine: &impl Machine) -> Usage {
+        self.with(machine, |regions| {
+            regions.iter().fold(Usage::default(), |sum, region| Usage {
+                used: sum.used + region.used_units(),
+                dirty: sum.dirty + region.dirty_units(),
+                committed: sum.committed + region.committed_banks() * BANK_UNITS,
+            })
+        })
+    }
+
+    /// Walks every region; the first broken invariant is the error.
+    pub fn check(&self, machine: &impl Machine) -> Result<(), &'static str> {
+        self.with(machine, |regions| {
+            regions.iter_mut().filter(|r| r.base() != 0).try_for_each(Region::check)
+        })
+    }
+}
+
+/// Opens a region that can hold a run of `len` units aligned to `align` units.
+fn open(machine: &impl Machine, region: &mut Region, len: usize, align: usize) -> bool {
+    // Room for the metadata (below one fiftieth) and for the alignment.
+    let Some(need) = len
+        .checked_add(align)
+        .and_then(|units| units.checked_mul(UNIT))
+        .and_then(|bytes| bytes.checked_add(bytes / 50 + 4 * BANK))
+    else {
+        return false;
+    };
+    LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, len))
+}

@@ -1,0 +1,231 @@
+//! The hot path: a thread's stacks of free blocks, one a class.
+//!
+//! ```text
+//! heads[class] -> block -> block -> 0      room[class]: frees that still fit the stack
+//!                 | link | mark | ...      mark = address ^ key,  link = next ^ mark
+//! ```
+//!
+//! Every function here is meant to be inlined into the exported one and to compile to a straight
+//! line; whatever is rare is an answer (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller
+//! jumps to a cold function of [`NodeHeap`](super::NodeHeap). An all-zero cache is valid: it owns
+//! nothing, every allocation is refused and every free is [`Freed::Slow`].
+//!
+//! Invariant: a stack holds free blocks of slabs that this cache owns. The mark is present in every
+//! block that a stack holds and is wiped when the program gets the block, so a block freed twice
+//! before its reuse shows its mark. Only the owning thread touches a cache, except its inbox.
+
+use super::inbox::Inbox;
+use super::slab::Slab;
+use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A free block, as seen by who holds it. Sixteen bytes: the smallest class.
+#[repr(C)]
+pub struct Block {
+    link: usize,
+    mark: usize,
+}
+
+impl Block {
+    /// What marks the block at `block` as free.
+    #[inline(always)]
+    pub fn mark_of(block: *mut Block, key: usize) -> usize {
+        block.addr() ^ key
+    }
+
+    /// Whether the block carries the mark.
+    ///
+    /// # Safety
+    /// Sixteen bytes at `block` can be read.
+    #[inline(always)]
+    pub unsafe fn is_marked(block: *mut Block, key: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { (*block).mark == Block::mark_of(block, key) }
+    }
+
+    /// Marks the block and links it before `next`.
+    ///
+    /// # Safety
+    /// The block is free and the caller's.
+    #[inline(always)]
+    pub unsafe fn link(block: *mut Block, next: *mut Block, key: usize) {
+        let mark = Block::mark_of(block, key);
+        // SAFETY: the caller's.
+        unsafe { *block = Block { link: next.addr() ^ mark, mark } };
+    }
+
+    /// The block after this one.
+    ///
+    /// # Safety
+    /// The block was linked with the same key and not touched since.
+    #[inline(always)]
+    pub unsafe fn next(block: *mut Block, key: usize) -> *mut Block {
+        // SAFETY: the caller's.
+        let link = unsafe { (*block).link };
+        ptr::with_exposed_provenance_mut(link ^ Block::mark_of(block, key))
+    }
+}
+
+/// What became of a free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Freed {
+    /// All is done.
+    Done,
+    /// Done, but the stack of this class is full: call `NodeHeap::overflow`.
+    Full(usize),
+    /// Nothing was done: call `NodeHeap::free_slow`.
+    Slow,
+}
+
+/// A thread's part of the malloc; one page. See the module.
+#[repr(C, align(4096))]
+pub struct Cache {
+    pub(super) heads: [Cell<*mut Block>; CLASSES],
+    pub(super) room: [Cell<i32>; CLASSES],
+    /// The primary region: where its tags are, and how far it reaches.
+    pub(super) base: Cell<usize>,
+    pub(super) reach: Cell<usize>,
+    /// What marks and links are encoded with; the same in every cache of a heap.
+    pub(super) key: Cell<usize>,
+
+    // Cold from here on.
+    /// A full stack held back, and its length.
+    pub(super) spare: [Cell<*mut Block>; CLASSES],
+    pub(super) spare_len: [Cell<u16>; CLASSES],
+    /// How many blocks the next refill takes; grows with use.
+    pub(super) batch: [Cell<u16>; CLASSES],
+    /// Slabs with free blocks; the first is the one being allocated from.
+    pub(super) slabs: [Cell<*mut Slab>; CLASSES],
+    /// Blocks of other caches' slabs, and how many bytes they are.
+    pub(super) outbox: Cell<*mut Block>,
+    pub(super) outbox_bytes: Cell<usize>,
+    /// Bytes given back to slabs since the heap was last told.
+    pub(super) given: Cell<usize>,
+    /// The next cache without a thread; under the registry's lock.
+    pub(super) next_idle: Cell<*mut Cache>,
+    /// The next of all caches; constant once set.
+    pub(super) next_of_all: Cell<*mut Cache>,
+    /// Set while a cold path is changing lists: a forked child must not touch such a cache.
+    pub(super) busy: Cell<bool>,
+    /// Whether a thread has it.
+    pub(super) attached: Cell<bool>,
+    pub(super) inbox: Inbox<Slab>,
+}
+
+const _: () = assert!(size_of::<Cache>() == 4096, "a cache is one page");
+
+// SAFETY: only `EMPTY` is shared, and nothing ever writes to it: it has no blocks to pop and its
+// reach of 0 refuses every free.
+unsafe impl Sync for Cache {}
+
+/// The cache of a thread that has none yet.
+pub static EMPTY: Cache = Cache::new();
+
+impl Default for Cache {
+    fn default() -> Cache {
+        Cache::new()
+    }
+}
+
+impl Cache {
+    /// The cache that owns nothing; all-zero.
+    pub const fn new() -> Cache {
+        Cache {
+            heads: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            room: [const { Cell::new(0) }; CLASSES],
+            base: Cell::new(0),
+            reach: Cell::new(0),
+            key: Cell::new(0),
+            spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            spare_len: [const { Cell::new(0) }; CLASSES],
+            batch: [const { Cell::new(0) }; CLASSES],
+            slabs: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            outbox: Cell::new(ptr::null_mut()),
+            outbox_bytes: Cell::new(0),
+            given: Cell::new(0),
+            next_idle: Cell::new(ptr::null_mut()),
+            next_of_all: Cell::new(ptr::null_mut()),
+            busy: Cell::new(false),
+            attached: Cell::new(false),
+            inbox: Inbox::new(),
+        }
+    }
+
+    /// A block of at least `size` bytes; null when `size` is above [`SMALL_MAX`] or the stack is
+    /// empty.
+    #[inline(always)]
+    pub fn take_small(&self, size: usize) -> *mut u8 {
+        if size > SMALL_MAX {
+            return ptr::null_mut();
+        }
+        self.pop(SMALL_CLASS[size] as usize)
+    }
+
+    /// A block of `class`; null when the stack is empty.
+    #[inline(always)]
+    pub fn take_class(&self, class: SizeClass) -> *mut u8 {
+        self.pop(class.index())
+    }
+
+    #[inline(always)]
+    fn pop(&self, class: usize) -> *mut u8 {
+        // SAFETY: every class in the table and in a `SizeClass` is below CLASSES.
+        let (head, room) =
+            unsafe { (self.heads.get_unchecked(class), self.room.get_unchecked(class)) };
+        let block = head.get();
+        if block.is_null() {
+            return ptr::null_mut();
+        }
+        // SAFETY: blocks in a stack are free, ours, and linked with our key.
+        unsafe {
+            head.set(Block::next(block, self.key.get()));
+            (*block).mark = 0;
+        }
+        room.set(room.get() + 1);
+        block.cast()
+    }
+
+    /// Frees a block of one of this cache's slabs.
+    ///
+    /// # Safety
+    /// `address` is anything but a block that someone else still uses. (Pointers into the middle of
+    /// a block of our own are caught only when the block leaves the stack.)
+    #[inline(always)]
+    pub unsafe fn give(&self, address: *mut u8) -> Freed {
+        let base = self.base.get();
+        let offset = address.addr().wrapping_sub(base);
+        if offset >= self.reach.get() {
+            return Freed::Slow;
+        }
+        let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
+        // SAFETY: the base is the region's tags, readable for every unit within its reach.
+        let tag =
+            unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) };
+        let class = tag as usize ^ ptr::from_ref(self).addr();
+        if class >= CLASSES {
+            return Freed::Slow;
+        }
+        let block: *mut Block = address.cast();
+        // SAFETY: the tag says that the unit is a slab of ours, hence mapped; units end at blocks'
+        // or waste's ends, so sixteen bytes at a block can be read.
+        if unsafe { Block::is_marked(block, self.key.get()) } {
+            return Freed::Slow;
+        }
+        self.push(block, class)
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&self, block: *mut Block, class: usize) -> Freed {
+        // SAFETY: callers pass a class below CLASSES.
+        let (head, room) =
+            unsafe { (self.heads.get_unchecked(class), self.room.get_unchecked(class)) };
+        // SAFETY: the block is free now, and ours.
+        unsafe { Block::link(block, head.get(), self.key.get()) };
+        head.set(block);
+        let left = room.get() - 1;
+        room.set(left);
+        if left < 0 { Freed::Full(class) } else { Freed::Done }
+    }
+}

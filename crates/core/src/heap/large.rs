@@ -1,0 +1,126 @@
+//! Blocks above the largest class: runs of whole units.
+//!
+//! A free run stays resident until the purger comes, so that a program which takes and frees a
+//! large block over and over pays neither system calls nor page faults; banks say which units read
+//! as zero, so that `calloc` need not write them.
+//!
+//! Invariant: the first unit of a large block is tagged `LARGE`, the others are tagged 0.
+
+use super::cache::Cache;
+use super::node_heap::NodeHeap;
+use super::tag::LARGE;
+use super::vacancy::Vacancy;
+use crate::frames::{UNIT, region::DESCRIPTOR, region::Region};
+use crate::machine::Machine;
+use crate::size_class::MAX_CLASS_SIZE;
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// Above this it is cheaper to move pages than to copy bytes.
+const RELOCATE_MIN: usize = 1 << 20;
+
+/// The descriptor of a large block's first unit.
+#[repr(C)]
+struct Large {
+    /// Not ours: a slab's late giver may still look at it. Never alive while the unit is large.
+    _vacancy: Vacancy,
+    /// What its user may use, in bytes: the request rounded up to pages.
+    size: Cell<usize>,
+    units: Cell<usize>,
+}
+
+const _: () = assert!(size_of::<Large>() <= DESCRIPTOR);
+
+/// The largest request that is considered: beyond it sizes could overflow.
+const LARGEST: usize = isize::MAX as usize / 2;
+
+fn descriptor(region: &Region, address: usize) -> &Large {
+    // SAFETY: descriptors of committed units are readable, valid when zero, and live for ever.
+    unsafe { &*region.descriptor(address).cast::<Large>() }
+}
+
+impl<M: Machine> NodeHeap<M> {
+    /// A large block at a multiple of `align` units, and whether it reads as zero; null when memory
+    /// is short.
+    #[cold]
+    pub(super) fn allocate_large(
+        &self,
+        cache: &Cache,
+        size: usize,
+        align: usize,
+    ) -> (*mut u8, bool) {
+        if size > LARGEST || align > LARGEST / UNIT {
+            return (ptr::null_mut(), false);
+        }
+        let units = size.div_ceil(UNIT).max(1);
+        let Some(run) = self.runs.take(&self.machine, units, align) else {
+            return (ptr::null_mut(), false);
+        };
+        let Some(region) = self.runs.region_of(run.address) else {
+            return (ptr::null_mut(), false);
+        };
+        let large = descriptor(region, run.address);
+        large.size.set(self.round(size));
+        large.units.set(units);
+        // SAFETY: the region contains the run.
+        unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
+        if run.address - region.base() >= cache.reach.get() {
+            self.refresh(cache);
+        }
+        (ptr::with_exposed_provenance_mut(run.address), run.zero)
+    }
+
+    fn round(&self, size: usize) -> usize {
+        size.max(MAX_CLASS_SIZE + 1).next_multiple_of(self.machine.page_size())
+    }
+
+    pub(super) fn large_size(&self, region: &Region, address: usize) -> usize {
+        descriptor(region, address).size.get()
+    }
+
+    pub(super) fn free_large(&self, region: &Region, address: usize) {
+        let units = descriptor(region, address).units.get();
+        // SAFETY: the region contains the block.
+        unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
+        self.runs.give(&self.machine, address, units, false);
+        self.pressure.fetch_add(units * UNIT, Ordering::Relaxed);
+    }
+
+    /// Resizes a large block to another large size; its address then, 0 when memory is short.
+    pub(super) fn resize_large(&self, cache: &Cache, address: usize, size: usize) -> usize {
+        let Some(region) = self.runs.region_of(address) else { return 0 };
+        if size > LARGEST {
+            return 0;
+        }
+        let large = descriptor(region, address);
+        let (have, units) = (large.units.get(), size.div_ceil(UNIT));
+        if units < have {
+            self.runs.give(&self.machine, address + units * UNIT, have - units, false);
+            self.pressure.fetch_add((have - units) * UNIT, Ordering::Relaxed);
+        } else if units > have && self.runs.extend(&self.machine, address, have, units).is_none() {
+            return self.move_large(cache, region, address, size);
+        }
+        large.units.set(units);
+        large.size.set(self.round(size));
+        address
+    }
+
+    fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
+        let have = self.large_size(region, from);
+        let (to, _) = self.allocate_large(cache, size, 1);
+        if to.is_null() {
+            return 0;
+        }
+        let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
+        // SAFETY: both blocks are the caller's, page-aligned, disjoint, and at least `have` long;
+        // the new one holds nothing yet.
+        unsafe {
+            if have < RELOCATE_MIN || !self.machine.relocate(source, to, have) {
+                ptr::copy_nonoverlapping(source, to, have);
+            }
+        }
+        self.free_large(region, from);
+        to.addr()
+    }
+}

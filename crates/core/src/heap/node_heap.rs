@@ -1,0 +1,389 @@
+//! The heap of one node: what all its threads share, and the entry points that are not hot.
+//!
+//! Owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
+//! exits it goes idle with all its slabs, the next thread to come takes it as it is, and until then
+//! others adopt slabs from it.
+//!
+//! Locks, in the order they may be taken: `purging`, `registry`, the runs'. No lock is held while a
+//! block is handed out or given back; nothing here calls back into the caller.
+
+use super::cache::{Block, Cache, Freed};
+use super::slab::Slab;
+use super::tag::Tag;
+use crate::frames::{UNIT, runs::Runs};
+use crate::machine::Machine;
+use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned};
+use crate::sync::Lock;
+use core::cell::UnsafeCell;
+use core::ptr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// A program error that was noticed. The caller of the malloc reports it and stops the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Misuse {
+    /// The block is free already.
+    DoubleFree,
+    /// The address is not the start of a block of this heap.
+    NotABlock,
+}
+
+/// Caches with and without threads.
+pub(super) struct Registry {
+    /// Caches without a thread, last in first.
+    pub(super) idle: *mut Cache,
+    /// Every cache there is.
+    all: *mut Cache,
+    /// Pages not yet made into caches.
+    fresh: *mut Cache,
+    fresh_len: usize,
+}
+
+/// The malloc of one node. See the module. All-zero but for the machine.
+pub struct NodeHeap<M: Machine> {
+    pub(super) machine: M,
+    pub(super) runs: Runs,
+    /// Held while the purger holds blocks or units.
+    pub(super) purging: Lock,
+    registry_lock: Lock,
+    registry: UnsafeCell<Registry>,
+    /// Idle caches, roughly: whether adopting is worth a lock.
+    pub(super) idle_len: AtomicUsize,
+    key: AtomicUsize,
+    /// The cache of no thread; see `owner_of`.
+    pub(super) lost: Cache,
+    /// Bytes given back since the purger last slept.
+    pub(super) pressure: AtomicUsize,
+}
+
+// SAFETY: the registry is reached under its lock only; everything else is atomic or locks itself.
+unsafe impl<M: Machine + Sync> Sync for NodeHeap<M> {}
+// SAFETY: caches that it points to are tied to no thread while the heap is moved.
+unsafe impl<M: Machine + Send> Send for NodeHeap<M> {}
+
+impl<M: Machine> NodeHeap<M> {
+    /// An empty heap; asks nothing of the machine yet.
+    pub const fn new(machine: M) -> NodeHeap<M> {
+        NodeHeap {
+            machine,
+            runs: Runs::new(),
+            purging: Lock::new(),
+            registry_lock: Lock::new(),
+            registry: UnsafeCell::new(Registry {
+                idle: ptr::null_mut(),
+                all: ptr::null_mut(),
+                fresh: ptr::null_mut(),
+                fresh_len: 0,
+            }),
+            idle_len: AtomicUsize::new(0),
+            key: AtomicUsize::new(0),
+            lost: Cache::new(),
+            pressure: AtomicUsize::new(0),
+        }
+    }
+
+    /// The machine it runs on.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// Sets what marks and links are encoded with: a random number. Before the first
+    /// [`NodeHeap::attach`].
+    pub fn set_key(&self, key: usize) {
+        self.key.store(key, Ordering::Relaxed);
+    }
+
+    pub(super) fn with_registry<R>(&self, work: impl FnOnce(&mut Registry) -> R) -> R {
+        // SAFETY: the lock makes this the only access.
+        self.registry_lock.with(&self.machine, || work(unsafe { &mut *self.registry.get() }))
+    }
+
+    /// A cache for a thread that has none: an idle one, else a new one. `None` when memory is
+    /// short. It is the thread's alone until [`NodeHeap::detach`].
+    pub fn attach(&self) -> Option<&Cache> {
+        let cache = self.with_registry(|registry| {
+            let idle = registry.idle;
+            if idle.is_null() {
+                return self.new_cache(registry);
+            }
+            // SAFETY: caches live for ever; idle ones are touched under the lock only.
+            registry.idle = unsafe { (*idle).next_idle.get() };
+            self.idle_len.fetch_sub(1, Ordering::Relaxed);
+            idle
+        });
+        if cache.is_null() {
+            return None;
+        }
+        // SAFETY: the cache is initialised, and nobody else has it.
+        let cache = unsafe { &*cache };
+        cache.attached.set(true);
+        self.refresh(cache);
+        Some(cache)
+    }
+
+    fn new_cache(&self, registry: &mut Registry) -> *mut Cache {
+        if registry.fresh_len == 0 {
+            let Some(run) = self.runs.take(&self.machine, 1, 1) else { return ptr::null_mut() };
+            if !run.zero {
+                // SAFETY: the unit was just handed to us.
+                unsafe { ptr::write_bytes(run.address as *mut u8, 0, UNIT) };
+            }
+            registry.fresh = ptr::with_exposed_provenance_mut(run.address);
+            registry.fresh_len = UNIT / size_of::<Cache>();
+        }
+        let new = registry.fresh;
+        registry.fresh = new.wrapping_add(1);
+        registry.fresh_len -= 1;
+        // SAFETY: the page is ours, aligned, and zero, which is a valid cache.
+        let cache = unsafe { &*new };
+        for class in SizeClass::all() {
+            cache.room[class.index()].set(super::refill::capacity(class) as i32);
+            cache.batch[class.index()].set(super::refill::first_batch(class) as u16);
+        }
+        cache.key.set(self.key.load(Ordering::Relaxed));
+        cache.next_of_all.set(core::mem::replace(&mut registry.all, new));
+        new
+    }
+
+    /// Tells a cache how far the primary region reaches now.
+    pub(super) fn refresh(&self, cache: &Cache) {
+        let primary = self.runs.primary();
+        cache.base.set(primary.base());
+        cache.reach.set(primary.reach());
+    }
+
+    /// Takes the cache of a thread that exits: gives back what lies in its stacks, frees what
+    /// holds no block, and leaves the rest for adoption.
+    pub fn detach(&self, cache: &Cache) {
+        for class in 0..CLASSES {
+            self.empty_class(cache, class);
+        }
+        // Blocks given twice are found at once or never: a thread's end is no place to report them.
+        let _ = self.flush_outbox(cache);
+        self.drain(cache);
+        for class in 0..CLASSES {
+            self.retire_free(cache, class);
+        }
+        self.with_registry(|registry| {
+            cache.attached.set(false);
+            cache.next_idle.set(registry.idle);
+            registry.idle = ptr::from_ref(cache).cast_mut();
+            self.idle_len.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    /// A block of at least `size` bytes at a multiple of 16; null when memory is short. Tries the
+    /// cache's stack first.
+    pub fn allocate(&self, cache: &Cache, size: usize) -> *mut u8 {
+        match class_of(size) {
+            Some(class) => self.allocate_class(cache, class),
+            None => self.allocate_large(cache, size, 1).0,
+        }
+    }
+
+    /// As [`NodeHeap::allocate`], all `size` bytes zero.
+    pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
+        let (block, zero) = match class_of(size) {
+            Some(class) => (self.allocate_class(cache, class), false),
+            None => self.allocate_large(cache, size, 1),
+        };
+        if !zero && !block.is_null() {
+            // SAFETY: the block has at least `size` bytes and is the caller's.
+            unsafe { ptr::write_bytes(block, 0, size) };
+        }
+        block
+    }
+
+    /// A block of at least `size` bytes at a multiple of `align`, a power of two; null when memory
+    /// is short.
+    pub fn allocate_aligned(&self, cache: &Cache, size: usize, align: usize) -> *mut u8 {
+        debug_assert!(align.is_power_of_two());
+        match class_of_aligned(size, align) {
+            Some(class) => self.allocate_class(cache, class),
+            None => self.allocate_large(cache, size, align.div_ceil(UNIT)).0,
+        }
+    }
+
+    /// A block of `class`; null when memory is short.
+    #[inline]
+    pub fn allocate_class(&self, cache: &Cache, class: SizeClass) -> *mut u8 {
+        let block = cache.take_class(class);
+        if block.is_null() { self.allocate_class_slow(cache, class) } else { block }
+    }
+
+    #[cold]
+    fn allocate_class_slow(&self, cache: &Cache, class: SizeClass) -> *mut u8 {
+        self.refill(cache, class);
+        cache.take_class(class)
+    }
+
+    /// Frees what [`Cache::give`] answered [`Freed::Slow`] to.
+    ///
+    /// # Safety
+    /// `address` is not a block that someone else still uses.
+    pub unsafe fn free_slow(&self, cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
+        let at = address.addr();
+        let region = self.runs.region_of(at).ok_or(Misuse::NotABlock)?;
+        // SAFETY: the region contains the address.
+        let tag = unsafe { region.tag(at) }.load(Ordering::Relaxed);
+        match Tag::decode(tag) {
+            Tag::Slab(owner, class) => {
+                if at - region.base() >= cache.reach.get() {
+                    self.refresh(cache);
+                }
+                let block: *mut Block = address.cast();
+                // SAFETY: as in `Cache::give`: the unit is a slab, hence mapped.
+                if unsafe { Block::is_marked(block, cache.key.get()) } {
+                    return Err(Misuse::DoubleFree);
+                }
+                if tag & super::tag::SPARSE != 0 {
+                    // SAFETY: the tag says that the unit is a slab.
+                    let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
+                    let number = slab.number(at).ok_or(Misuse::NotABlock)?;
+                    if slab.is_free(number) {
+                        return Err(Misuse::DoubleFree);
+                    }
+                }
+                if !ptr::eq(owner, cache) {
+                    return self.free_foreign(cache, block, class);
+                }
+                match cache.push(block, class.index()) {
+                    Freed::Full(class) => self.overflow(cache, class),
+                    _ => Ok(()),
+                }
+            }
+            Tag::Large => {
+                if !at.is_multiple_of(UNIT) {
+                    return Err(Misuse::NotABlock);
+                }
+                self.free_large(region, at);
+                Ok(())
+            }
+            Tag::Nothing => Err(Misuse::NotABlock),
+        }
+    }
+
+    /// How many bytes the block at `address` has for its user.
+    pub fn usable_size(&self, address: *mut u8) -> Result<usize, Misuse> {
+        let at = address.addr();
+        let region = self.runs.region_of(at).ok_or(Misuse::NotABlock)?;
+        // SAFETY: the region contains the address.
+        match Tag::decode(unsafe { region.tag(at) }.load(Ordering::Relaxed)) {
+            Tag::Slab(_, class) => Ok(class.size()),
+            Tag::Large if at.is_multiple_of(UNIT) => Ok(self.large_size(region, at)),
+            _ => Err(Misuse::NotABlock),
+        }
+    }
+
+    /// Resizes a block, keeping its contents up to the smaller size, in place where that wastes
+    /// less than half. Null when memory is short: then the block is as it was.
+    ///
+    /// # Safety
+    /// `address` is a block in use, and the caller's; afterwards only the answer is.
+    pub unsafe fn reallocate(
+        &self,
+        cache: &Cache,
+        address: *mut u8,
+        size: usize,
+    ) -> Result<*mut u8, Misuse> {
+        let have = self.usable_size(address)?;
+        let large = have > MAX_CLASS_SIZE;
+        if !large && size <= have && size >= have / 2 {
+            return Ok(address);
+        }
+        if large && size > MAX_CLASS_SIZE {
+            let resized = self.resize_large(cache, address.addr(), size);
+            return Ok(ptr::with_exposed_provenance_mut(resized));
+        }
+        let new = self.allocate(cache, size);
+        if !new.is_null() {
+            // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap.
+            unsafe { ptr::copy_nonoverlapping(address, new, have.min(size)) };
+            // SAFETY: the caller gives the old block up.
+            unsafe { self.free(cache, address)? };
+        }
+        Ok(new)
+    }
+
+    /// Frees a block: the hot path and what follows from it.
+    ///
+    /// # Safety
+    /// As for [`NodeHeap::free_slow`].
+    pub unsafe fn free(&self, cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
+        // SAFETY: the caller's.
+        match unsafe { cache.give(address) } {
+            Freed::Done => Ok(()),
+            Freed::Full(class) => self.overflow(cache, class),
+            // SAFETY: the caller's.
+            Freed::Slow => unsafe { self.free_slow(cache, address) },
+        }
+    }
+
+    /// Takes every lock, in order: before a fork.
+    pub fn before_fork(&self) {
+        self.purging.lock(&self.machine);
+        self.registry_lock.lock(&self.machine);
+        self.runs.lock().lock(&self.machine);
+    }
+
+    /// Gives every lock back: after a fork, in the parent.
+    pub fn after_fork(&self) {
+        self.runs.lock().unlock(&self.machine);
+        self.registry_lock.unlock(&self.machine);
+        self.purging.unlock(&self.machine);
+    }
+
+    /// Makes the heap of a forked child whole: of the parent's threads only the one that forked,
+    /// with `cache`, exists here. What the others were in the middle of is lost; their caches go
+    /// idle.
+    pub fn after_fork_in_child(&self, cache: &Cache) {
+        self.runs.lock().reset();
+        self.registry_lock.reset();
+        self.purging.reset();
+        self.with_registry(|registry| {
+            let mut at = registry.all;
+            while !at.is_null() {
+                // SAFETY: caches live for ever, and no other thread exists.
+                let other = unsafe { &*at };
+                if other.attached.get() && !other.busy.get() && !ptr::eq(other, cache) {
+                    other.attached.set(false);
+                    other.next_idle.set(registry.idle);
+                    registry.idle = at;
+                    self.idle_len.fetch_add(1, Ordering::Relaxed);
+                }
+                at = other.next_of_all.get();
+            }
+        });
+        self.pressure.store(0, Ordering::Relaxed);
+    }
+
+    /// What is handed out and what lies free, in units.
+    pub fn usage(&self) -> crate::frames::runs::Usage {
+        self.runs.usage(&self.machine)
+    }
+
+    /// Walks every structure that holds still while nobody allocates; the first broken invariant
+    /// is the error. Of slabs: the bits and the count agree.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.runs.check(&self.machine)?;
+        let mut result = Ok(());
+        self.runs.each_used(&self.machine, |region, at| {
+            // SAFETY: the unit lies in the region.
+            let tag = Tag::decode(unsafe { region.tag(at) }.load(Ordering::Relaxed));
+            // SAFETY: descriptors of committed units are readable and valid when zero.
+            let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
+            let found = match tag {
+                Tag::Slab(..) if !slab.vacancy.is_alive() => Err("a tagged slab is not alive"),
+                Tag::Slab(_, class) if slab.class() != class => Err("tag and slab disagree"),
+                Tag::Slab(..) if slab.count_free() != slab.vacancy.free() => {
+                    Err("a slab's count disagrees with its bits")
+                }
+                Tag::Large | Tag::Nothing if slab.vacancy.is_alive() => Err("a slab has no tag"),
+                _ => Ok(()),
+            };
+            if result.is_ok() {
+                result = found;
+            }
+        });
+        result
+    }
+}

@@ -1,0 +1,162 @@
+//! Giving memory back: pages that hold no block, whoever owns what is around them.
+//!
+//! One round visits every bank. Free units that nobody used for two rounds are purged. In slabs, the
+//! purger takes the free blocks of wholly free pages by clearing their bits, as a program would by
+//! allocating them; purges the pages; and sets the bits again. Owners need not stop, nor even run.
+//!
+//! Hysteresis: a slab whose free count changed since the last round is left alone, and pages purged
+//! already are remembered until a block in them is taken.
+
+use super::node_heap::NodeHeap;
+use super::slab::{Held, Slab};
+use super::tag::SPARSE;
+use crate::frames::{UNIT, region::Region};
+use crate::machine::Machine;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Bytes given back.
+    pub bytes: usize,
+    /// Something changed lately: another round will find more to do.
+    pub unsettled: bool,
+}
+
+/// Rounds a free unit stays resident.
+const UNIT_AGE: u32 = 2;
+/// In `Slab::seen`: at this count there is nothing to purge.
+const NOTHING_MORE: u16 = 0x8000;
+/// Bytes given back that make a purge worth a thread.
+const WORTH_BYTES: usize = 8 << 20;
+
+impl<M: Machine> NodeHeap<M> {
+    /// Whether enough was freed since [`NodeHeap::settled`] that a round of purging is worth it.
+    #[inline]
+    pub fn wants_purge(&self) -> bool {
+        self.pressure.load(Ordering::Relaxed) >= WORTH_BYTES
+    }
+
+    /// The purger goes to sleep: counting starts anew.
+    pub fn settled(&self) {
+        self.pressure.store(0, Ordering::Relaxed);
+    }
+
+    /// One round. `at_once` ignores age and hysteresis (`malloc_trim`). Any thread; rounds exclude
+    /// each other step by step.
+    pub fn purge(&self, at_once: bool) -> Purged {
+        self.runs.next_tick();
+        self.drain_idle();
+        let mut done = Purged::default();
+        self.purge_slabs(at_once, &mut done);
+        self.purge_units(at_once, &mut done);
+        done.unsettled |= self.runs.usage(&self.machine).dirty != 0;
+        done
+    }
+
+    /// Idle caches hear the news, so that their empty slabs become free units.
+    fn drain_idle(&self) {
+        self.with_registry(|registry| {
+            let mut idle = registry.idle;
+            while !idle.is_null() {
+                // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                let cache = unsafe { &*idle };
+                self.drain(cache);
+                idle = cache.next_idle.get();
+            }
+        });
+    }
+
+    fn purge_units(&self, at_once: bool, done: &mut Purged) {
+        let age = if at_once { 0 } else { UNIT_AGE };
+        let mut from = (0, 0);
+        loop {
+            let more = self.purging.with(&self.machine, || {
+                let (dirty, next) = self.runs.hide_dirty(&self.machine, from, age)?;
+                let at = ptr::with_exposed_provenance_mut(dirty.address);
+                // SAFETY: the units are free, committed, and hidden from everybody else.
+                let clean = unsafe { self.machine.purge(at, dirty.len * UNIT) };
+                self.runs.purged(&self.machine, dirty, clean);
+                done.bytes += if clean { dirty.len * UNIT } else { 0 };
+                clean.then_some(next)
+            });
+            match more {
+                Some(next) => from = next,
+                None => return,
+            }
+        }
+    }
+
+    fn purge_slabs(&self, at_once: bool, done: &mut Purged) {
+        self.runs.each_used(&self.machine, |region, unit| {
+            // SAFETY: descriptors of committed units are readable and valid when zero.
+            let slab = unsafe { &*region.descriptor(unit).cast::<Slab>() };
+            if !slab.vacancy.is_alive() {
+                return;
+            }
+            let (free, seen) = (slab.vacancy.free() as u16, slab.seen.load(Ordering::Relaxed));
+            if seen == free | NOTHING_MORE && !at_once {
+                return;
+            }
+            if free != seen & !NOTHING_MORE && !at_once {
+                slab.seen.store(free, Ordering::Relaxed);
+                done.unsettled = true;
+            } else if free != 0 {
+                slab.seen.store(free | NOTHING_MORE, Ordering::Relaxed);
+                done.bytes += self.purging.with(&self.machine, || self.purge_slab(region, slab));
+            }
+        });
+    }
+
+    /// Purges the wholly free pages of one slab; returns their bytes.
+    fn purge_slab(&self, region: &Region, slab: &Slab) -> usize {
+        let mut held = Held::new();
+        let page = self.machine.page_size();
+        // While the runs are frozen a live slab cannot become anything else; afterwards the blocks
+        // that we hold keep it alive.
+        let Some((ticket, pages)) = self.runs.frozen(&self.machine, || {
+            let alive = slab.vacancy.is_alive();
+            alive.then(|| (slab.vacancy.ticket(), slab.hold_free_pages(page, &mut held)))
+        }) else {
+            return 0;
+        };
+        if held.len == 0 {
+            return 0;
+        }
+        if pages != 0 {
+            // Before the blocks can be had again: marks in them are about to vanish.
+            slab.purged.fetch_or(pages, Ordering::Relaxed);
+            // SAFETY: the region contains the slab.
+            unsafe { region.tag(slab.base()) }.fetch_or(SPARSE, Ordering::Relaxed);
+            self.purge_pages(slab.base(), pages);
+        }
+        let blocks = slab.blocks();
+        slab.vacancy.add(held.len);
+        for at in 0..slab.word_count() {
+            if held.bits[at] != 0 {
+                slab.give_word(at, held.bits[at]);
+                held.len -= held.bits[at].count_ones();
+                if held.len == 0 {
+                    break;
+                }
+            }
+        }
+        if slab.vacancy.announce(ticket, blocks) {
+            self.tell_owner(slab);
+        }
+        pages.count_ones() as usize * 4096
+    }
+
+    fn purge_pages(&self, base: usize, pages: u16) {
+        let mut rest = pages as u32;
+        while rest != 0 {
+            let first = rest.trailing_zeros();
+            let len = (!(rest >> first)).trailing_zeros();
+            let at = ptr::with_exposed_provenance_mut(base + ((first as usize) << 12));
+            // SAFETY: all blocks that touch these pages are held by us.
+            unsafe { self.machine.purge(at, (len as usize) << 12) };
+            rest &= !(((1 << len) - 1) << first);
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! What happens when a stack runs empty or full: blocks move between stacks and slabs.
+//!
+//! ```text
+//! empty:  the spare stack, else bits of listed slabs, else an idle cache's slab, else a new one
+//! full:   becomes the spare stack; the spare one before it goes back to its slabs' bits
+//! ```
+//!
+//! Two stacks a class, after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1: a program that
+//! swings around the edge of one stack does not pay for it.
+
+use super::cache::{Block, Cache};
+use super::node_heap::{Misuse, NodeHeap};
+use super::slab::{Chain, Slab};
+use super::tag::{self, SPARSE, Tag};
+use crate::frames::UNIT;
+use crate::machine::Machine;
+use crate::size_class::SizeClass;
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// Bytes a full stack holds.
+const STACK_BYTES: usize = 16 * 1024;
+/// Blocks a full stack holds at most.
+const STACK_LEN: usize = 256;
+/// Bytes the first refill of a class takes: few pages are touched before the program does.
+const FIRST_BATCH_BYTES: usize = 512;
+/// Bytes of other caches' blocks that wait in the outbox at most.
+const OUTBOX_BYTES: usize = 16 * 1024;
+/// Bytes given back before the heap is told.
+const GIVEN_BYTES: usize = 256 * 1024;
+/// Idle caches asked for a slab before a new one is cut.
+const ADOPT_TRIES: usize = 8;
+/// Listed slabs looked at to find a full one.
+const FULLEST_OF: usize = 8;
+
+/// How many blocks of `class` a stack holds.
+pub(super) const fn capacity(class: SizeClass) -> usize {
+    match STACK_BYTES / class.size() {
+        0..=2 => 2,
+        len if len > STACK_LEN => STACK_LEN,
+        len => len,
+    }
+}
+
+/// How many blocks of `class` the first refill takes.
+pub(super) const fn first_batch(class: SizeClass) -> usize {
+    let len = FIRST_BATCH_BYTES / class.size();
+    if len == 0 { 1 } else { len }
+}
+
+/// Marks a cache's lists as being changed, for as long as it lives; see `Cache::busy`.
+struct Busy<'a>(&'a Cell<bool>, bool);
+
+impl<'a> Busy<'a> {
+    fn new(cache: &'a Cache) -> Busy<'a> {
+        Busy(&cache.busy, cache.busy.replace(true))
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.1);
+    }
+}
+
+impl<M: Machine> NodeHeap<M> {
+    /// Puts blocks of `class` into the cache's empty stack, if there are any to be had.
+    #[cold]
+    pub(super) fn refill(&self, cache: &Cache, class: SizeClass) {
+        let _busy = Busy::new(cache);
+        let index = class.index();
+        let spare = cache.spare[index].replace(ptr::null_mut());
+        if !spare.is_null() {
+            cache.heads[index].set(spare);
+            let len = cache.spare_len[index].replace(0) as i32;
+            cache.room[index].set(capacity(class) as i32 - len);
+            return;
+        }
+        self.drain(cache);
+        let want = cache.batch[index].get() as usize;
+        cache.batch[index].set((want * 2).min(capacity(class)) as u16);
+        let mut chain = Chain::new(cache.key.get());
+        while chain.len * 2 < want {
+            let slab = cache.slabs[index].get();
+            if slab.is_null() {
+                if chain.len != 0 || !self.find_slab(cache, class) {
+                    break;
+                }
+                continue;
+            }
+            // SAFETY: listed slabs are alive and ours.
+            let slab = unsafe { &*slab };
+            self.take_from(slab, want - chain.len, &mut chain);
+            if chain.len < want {
+                self.forget(cache, slab);
+            }
+        }
+        chain.close();
+        cache.heads[index].set(chain.head);
+        cache.room[index].set(capacity(class) as i32 - chain.len as i32);
+    }
+
+    fn take_from(&self, slab: &Slab, want: usize, chain: &mut Chain) {
+        let sparse = slab.purged.load(Ordering::Relaxed) != 0;
+        slab.take(want, chain);
+        if sparse && slab.purged.load(Ordering::Relaxed) == 0 {
+            self.tag_of(slab, |tag| tag.fetch_and(!SPARSE, Ordering::Relaxed));
+        }
+    }
+
+    pub(super) fn tag_of<R>(
+        &self,
+        slab: &Slab,
+        work: impl FnOnce(&core::sync::atomic::AtomicU64) -> R,
+    ) -> Option<R> {
+        let region = self.runs.region_of(slab.base())?;
+        // SAFETY: the region contains the slab.
+        Some(work(unsafe { region.tag(slab.base()) }))
+    }
+
+    /// Lists a slab of `class` with free blocks: one that an idle cache has, else a new one.
+    fn find_slab(&self, cache: &Cache, class: SizeClass) -> bool {
+        self.adopt(cache, class) || self.cut_slab(cache, class)
+    }
+
+    fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {
+        let Some(run) = self.runs.take(&self.machine, 1, 1) else { return false };
+        let Some(region) = self.runs.region_of(run.address) else { return false };
+        let slab: *mut Slab = region.descriptor(run.address).cast();
+        // SAFETY: descriptors of committed units are readable and valid when zero; the unit is ours.
+        unsafe { (*slab).start(run.address, class, region.bitmap(run.address)) };
+        // SAFETY: the region contains the unit. Release: who reads the tag finds a whole slab.
+        unsafe { region.tag(run.address) }.store(tag::of_slab(cache, class), Ordering::Release);
+        link(cache, slab, class);
+        if run.address - region.base() >= cache.reach.get() {
+            self.refresh(cache);
+        }
+        true
+    }
+
+    /// Takes over a slab of `class` from an idle cache.
+    fn adopt(&self, cache: &Cache, class: SizeClass) -> bool {
+        if self.idle_len.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.with_registry(|registry| {
+            let mut idle = registry.idle;
+            for _ in 0..ADOPT_TRIES {
+                if idle.is_null() {
+                    return false;
+                }
+                // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                let from = unsafe { &*idle };
+                self.drain(from);
+                let slab = from.slabs[class.index()].get();
+                if !slab.is_null() {
+                    // SAFETY: listed slabs are alive, and the idle cache's owner is this lock.
+                    let it = unsafe { &*slab };
+                    unlink(from, it);
+                    let owner = tag::of_slab(cache, class);
+                    self.tag_of(it, |tag| {
+                        let sparse = tag.load(Ordering::Relaxed) & SPARSE;
+                        tag.store(owner | sparse, Ordering::Relaxed);
+                    });
+                    link(cache, slab, class);
+                    return true;
+                }
+                idle = from.next_idle.get();
+            }
+            false
+        })
+    }
+
+    /// Drops a listed slab in which no block was found.
+    fn forget(&self, cache: &Cache, slab: &Slab) {
+        unlink(cache, slab);
+        if slab.vacancy.unlist() {
+            // SAFETY: `unlist` made it ours to queue; slabs' descriptors live for ever.
+            unsafe { cache.inbox.push(ptr::from_ref(slab).cast_mut()) };
+        }
+        prefer_fullest(cache, slab.class());
+    }
+
+    /// Hears the news: lists slabs that have free blocks again, frees those that hold no block.
+    pub(super) fn drain(&self, cache: &Cache) {
+        if !cache.inbox.is_empty() {
+            cache.inbox.take(|slab| self.hear(cache, slab));
+        }
+    }
+
+    /// Acts on one slab that was queued and is in no inbox now.
+    fn hear(&self, cache: &Cache, slab: *mut Slab) {
+        // SAFETY: queued slabs cannot be retired, so it is alive.
+        let it = unsafe { &*slab };
+        let owner = self.owner_of(it);
+        if !ptr::eq(owner, cache) {
+            // It was adopted while on its way.
+            // SAFETY: owners are caches, which live for ever; the slab is in no inbox now.
+            unsafe { (*owner).inbox.push(slab) };
+            return;
+        }
+        let found = it.vacancy.dequeue();
+        if found.free == it.blocks() && self.retire(cache, it, found.listed) {
+            return;
+        }
+        if !found.listed && found.free != 0 {
+            it.vacancy.list();
+            link(cache, slab, it.class());
+        }
+    }
+
+    /// The owner of a slab that is queued, hence cannot be retired.
+    fn owner_of(&self, slab: &Slab) -> *const Cache {
+        let tag = self.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)));
+        match tag {
+            Some(Tag::Slab(owner, _)) => owner,
+            // A live slab always has an owner. Were it not so, it would be kept for ever.
+            _ => ptr::from_ref(&self.lost),
+        }
+    }
+
+    /// Gives a slab back to the runs if all its blocks are free; keeps the last one of its class.
+    fn retire(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
+        let first = cache.slabs[slab.class().index()].get();
+        let last = match listed {
+            true => ptr::eq(first, slab) && slab.next.get().is_null(),
+            false => first.is_null(),
+        };
+        !last && self.retire_any(cache, slab, listed)
+    }
+
+    fn retire_any(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
+        if !slab.claim_all() {
+            return false;
+        }
+        if !slab.vacancy.retire() {
+            slab.unclaim(slab.word_count());
+            return false;
+        }
+        if listed {
+            unlink(cache, slab);
+        }
+        self.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
+        self.runs.give(&self.machine, slab.base(), 1, false);
+        true
+    }
+
+    /// Retires every listed slab of a class that holds no block.
+    pub(super) fn retire_free(&self, cache: &Cache, class: usize) {
+        let mut slab = cache.slabs[class].get();
+        while !slab.is_null() {
+            // SAFETY: listed slabs are alive and ours.
+            let it = unsafe { &*slab };
+            slab = it.next.get();
+            if it.vacancy.free() == it.blocks() {
+                self.retire_any(cache, it, true);
+            }
+        }
+    }
+
+    /// Makes room in a stack that is full.
+    #[cold]
+    pub fn overflow(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
+        let _busy = Busy::new(cache);
+        let Some(size_class) = SizeClass::new(class) else { return Ok(()) };
+        let capacity = capacity(size_class) as i32;
+        let spare = cache.spare[class].replace(cache.heads[class].replace(ptr::null_mut()));
+        cache.spare_len[class].set((capacity - cache.room[class].get()) as u16);
+        cache.room[class].set(capacity);
+        self.give_all(cache, spare)
+    }
+
+    /// Gives both stacks of a class back to their slabs.
+    pub(super) fn empty_class(&self, cache: &Cache, class: usize) {
+        for _ in 0..2 {
+            // Misuse found here was caused long ago; see `detach`.
+            let _ = self.overflow(cache, class);
+        }
+    }
+
+    /// Frees a block of another cache's slab.
+    pub(super) fn free_foreign(
+        &self,
+        cache: &Cache,
+        block: *mut Block,
+        class: SizeClass,
+    ) -> Result<(), Misuse> {
+        // SAFETY: the block is free now, and ours until its bit is set.
+        unsafe { Block::link(block, cache.outbox.get(), cache.key.get()) };
+        cache.outbox.set(block);
+        let bytes = cache.outbox_bytes.get() + class.size();
+        cache.outbox_bytes.set(bytes);
+        if bytes >= OUTBOX_BYTES { self.flush_outbox(cache) } else { Ok(()) }
+    }
+
+    /// Sends the outbox's blocks to where they belong.
+    pub(super) fn flush_outbox(&self, cache: &Cache) -> Result<(), Misuse> {
+        let _busy = Busy::new(cache);
+        cache.outbox_bytes.set(0);
+        self.give_all(cache, cache.outbox.replace(ptr::null_mut()))
+    }
+
+    /// Gives a linked list of blocks back to their slabs, neighbours in the list that lie in one
+    /// word of bits together.
+    fn give_all(&self, cache: &Cache, mut block: *mut Block) -> Result<(), Misuse> {
+        let mut region = self.runs.primary();
+        let mut given = 0;
+        while !block.is_null() {
+            if !region.contains(block.addr()) {
+                region = self.runs.region_of(block.addr()).ok_or(Misuse::NotABlock)?;
+            }
+            let slab: *mut Slab = region.descriptor(block.addr()).cast();
+            // SAFETY: the list's blocks lie in slabs, which cannot be retired while we hold them.
+            let it = unsafe { &*slab };
+            let size = it.class().size();
+            given += self.give_some(cache, it, &mut block)? * size;
+        }
+        self.account(cache, given);
+        Ok(())
+    }
+
+    /// Gives the first blocks of the list back, as far as they lie in one word of `slab`.
+    #[inline]
+    fn give_some(
+        &self,
+        cache: &Cache,
+        slab: &Slab,
+        list: &mut *mut Block,
+    ) -> Result<usize, Misuse> {
+        let key = cache.key.get();
+        let mut block = *list;
+        let first = slab.number(block.addr()).ok_or(Misuse::NotABlock)?;
+        let mut bits = 0u64;
+        let mut number = first;
+        loop {
+            if bits >> (number % 64) & 1 != 0 {
+                return Err(Misuse::DoubleFree);
+            }
+            bits |= 1 << (number % 64);
+            // SAFETY: the list's blocks were linked with this key.
+            block = unsafe { Block::next(block, key) };
+            if block.is_null() || (block.addr() ^ slab.base()) >= UNIT {
+                break;
+            }
+            number = slab.number(block.addr()).ok_or(Misuse::NotABlock)?;
+            if number / 64 != first / 64 {
+                break;
+            }
+        }
+        *list = block;
+        let len = bits.count_ones();
+        // Once its bits are set the slab may be retired and its unit reused: ask before.
+        let (ticket, blocks) = (slab.vacancy.ticket(), slab.blocks());
+        slab.vacancy.add(len);
+        if slab.give_word(first / 64, bits) != 0 {
+            return Err(Misuse::DoubleFree);
+        }
+        if slab.vacancy.announce(ticket, blocks) {
+            self.tell(cache, slab);
+        }
+        Ok(len as usize)
+    }
+
+    /// Queues a slab whose announcement asked for it: with its owner, or here and now.
+    fn tell(&self, cache: &Cache, slab: &Slab) {
+        let owner = self.owner_of(slab);
+        let slab = ptr::from_ref(slab).cast_mut();
+        if ptr::eq(owner, cache) {
+            self.hear(cache, slab);
+        } else {
+            // SAFETY: owners are caches, which live for ever; the announcement made it ours.
+            unsafe { (*owner).inbox.push(slab) };
+        }
+    }
+
+    /// As [`NodeHeap::tell`], from one who is no cache: the purger.
+    pub(super) fn tell_owner(&self, slab: &Slab) {
+        // SAFETY: as in `tell`.
+        unsafe { (*self.owner_of(slab)).inbox.push(ptr::from_ref(slab).cast_mut()) };
+    }
+
+    fn account(&self, cache: &Cache, given: usize) {
+        let given = cache.given.get() + given;
+        if given < GIVEN_BYTES {
+            cache.given.set(given);
+        } else {
+            cache.given.set(0);
+            self.pressure.fetch_add(given, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Puts a slab first in its owner's list.
+fn link(cache: &Cache, slab: *mut Slab, class: SizeClass) {
+    let head = &cache.slabs[class.index()];
+    let next = head.replace(slab);
+    // SAFETY: listed slabs are alive and their links the owner's.
+    unsafe {
+        (*slab).next.set(next);
+        (*slab).prev.set(ptr::null_mut());
+        if !next.is_null() {
+            (*next).prev.set(slab);
+        }
+    }
+}
+
+/// Takes a slab out of its owner's list.
+fn unlink(cache: &Cache, slab: &Slab) {
+    let (prev, next) = (slab.prev.get(), slab.next.get());
+    // SAFETY: listed slabs are alive and their links the owner's.
+    unsafe {
+        if prev.is_null() {
+            cache.slabs[slab.class().index()].set(next);
+        } else {
+            (*prev).next.set(next);
+        }
+        if !next.is_null() {
+            (*next).prev.set(prev);
+        }
+    }
+}
+
+/// Brings the fullest of the first few listed slabs to the front, so that the emptier ones drain.
+fn prefer_fullest(cache: &Cache, class: SizeClass) {
+    let first = cache.slabs[class.index()].get();
+    let (mut slab, mut best, mut least) = (first, first, u32::MAX);
+    for _ in 0..FULLEST_OF {
+        if slab.is_null() {
+            break;
+        }
+        // SAFETY: listed slabs are alive.
+        let it = unsafe { &*slab };
+        if it.vacancy.free() < least {
+            (best, least) = (slab, it.vacancy.free());
+        }
+        slab = it.next.get();
+    }
+    if !ptr::eq(best, first) {
+        // SAFETY: listed slabs are alive.
+        unlink(cache, unsafe { &*best });
+        link(cache, best, class);
+    }
+}

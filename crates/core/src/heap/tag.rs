@@ -1,0 +1,49 @@
+//! The word that a free looks up: what the unit of an address holds.
+//!
+//! ```text
+//! slab        owner's cache (4 KiB aligned) | SPARSE? | class     the block's own tag xor the cache
+//! large       LARGE                                               gives the class, if it is ours
+//! otherwise   0
+//! ```
+
+use super::cache::Cache;
+use crate::size_class::SizeClass;
+
+/// The unit is a slab of which some pages were purged: frees take the careful path, because a
+/// mark that was purged cannot tell a double free.
+pub const SPARSE: u64 = 0x80;
+/// The unit is the first of a large block.
+pub const LARGE: u64 = 0x100;
+
+const LOW: u64 = 0xFFF;
+
+/// What a tag says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// Blocks of this class, owned by this cache.
+    Slab(*const Cache, SizeClass),
+    /// The first unit of a large block.
+    Large,
+    /// No block starts here.
+    Nothing,
+}
+
+impl Tag {
+    /// Reads a tag.
+    #[inline]
+    pub fn decode(bits: u64) -> Tag {
+        if bits == LARGE {
+            return Tag::Large;
+        }
+        match SizeClass::new((bits & (SPARSE - 1)) as usize) {
+            Some(class) if bits > LOW => Tag::Slab((bits & !LOW) as *const Cache, class),
+            _ => Tag::Nothing,
+        }
+    }
+}
+
+/// The tag of a slab.
+pub fn of_slab(owner: *const Cache, class: SizeClass) -> u64 {
+    debug_assert_eq!(owner as u64 & LOW, 0);
+    owner as u64 | class.index() as u64
+}

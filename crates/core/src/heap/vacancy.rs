@@ -1,0 +1,158 @@
+//! How many blocks of a slab are free, and who knows about it: eight bytes, lock-free.
+//!
+//! Any thread gives blocks back; only the slab's owner lists, unlists and retires it; the purger
+//! withdraws blocks and gives them back like anyone. The free blocks themselves are bits elsewhere.
+//!
+//! Invariants:
+//! - `free` is never below the number of set bits: givers add before they set, takers clear before
+//!   they subtract. So an owner who reads zero misses nothing, and one who reads `blocks` still has
+//!   to claim every bit before it retires the slab.
+//! - A slab with free blocks is listed by its owner, or queued in its owner's inbox, or a giver is
+//!   between setting bits and queueing it. No wake-up is lost: the giver adds, then reads `state`;
+//!   the owner stores `state`, then reads `free`; both sequentially consistent.
+//! - `state` carries a version that changes when the slab is retired, so that a giver who was
+//!   overtaken by retirement cannot touch the unit's next life.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// The owner has the slab in a list (or is allocating from it).
+const LISTED: u32 = 1;
+/// The slab is in, or on its way to, its owner's inbox.
+const QUEUED: u32 = 2;
+/// The unit is a slab.
+const ALIVE: u32 = 4;
+const VERSION: u32 = 8;
+
+/// The state before a giver set its bits; see [`Vacancy::ticket`].
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket(u32);
+
+/// What [`Vacancy::dequeue`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dequeued {
+    /// The owner has it in a list already.
+    pub listed: bool,
+    /// Free blocks, at least.
+    pub free: u32,
+}
+
+/// See the module. All-zero is a unit that is no slab.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Vacancy {
+    state: AtomicU32,
+    free: AtomicU32,
+}
+
+impl Vacancy {
+    /// The vacancy of a slab that never was.
+    #[cfg(not(loom))]
+    pub const fn new() -> Vacancy {
+        Vacancy { state: AtomicU32::new(0), free: AtomicU32::new(0) }
+    }
+
+    /// The vacancy of a slab that never was.
+    #[cfg(loom)]
+    pub fn new() -> Vacancy {
+        Vacancy { state: AtomicU32::new(0), free: AtomicU32::new(0) }
+    }
+
+    /// Makes the unit a slab with `blocks` free ones, listed by its owner, who alone knows it.
+    pub fn start(&self, blocks: u32) {
+        self.free.store(blocks, Ordering::Relaxed);
+        let version = self.state.load(Ordering::Relaxed) & !(VERSION - 1);
+        // Release pairs with the Acquire in `is_alive`: who sees a slab sees its fields.
+        self.state.store(version | ALIVE | LISTED, Ordering::Release);
+    }
+
+    /// Whether the unit is a slab at this moment.
+    pub fn is_alive(&self) -> bool {
+        self.state.load(Ordering::Acquire) & ALIVE != 0
+    }
+
+    /// Free blocks, at least.
+    #[inline]
+    pub fn free(&self) -> u32 {
+        self.free.load(Ordering::SeqCst)
+    }
+
+    /// First step of giving: while a block of the slab is still the giver's, so that it cannot be
+    /// retired, note which life it is in.
+    #[inline]
+    pub fn ticket(&self) -> Ticket {
+        Ticket(self.state.load(Ordering::Relaxed))
+    }
+
+    /// Second step of giving, before bits are set.
+    #[inline]
+    pub fn add(&self, blocks: u32) {
+        self.free.fetch_add(blocks, Ordering::SeqCst);
+    }
+
+    /// Last step of giving, after bits are set. `true`: the giver has to put the slab into its
+    /// owner's inbox, because its owner has forgotten it or because all its blocks are free.
+    #[inline]
+    pub fn announce(&self, ticket: Ticket, blocks: u32) -> bool {
+        let state = self.state.load(Ordering::SeqCst);
+        if state & LISTED != 0 && self.free() != blocks {
+            return false;
+        }
+        self.announce_slow(ticket, state)
+    }
+
+    #[cold]
+    fn announce_slow(&self, ticket: Ticket, mut state: u32) -> bool {
+        while state & QUEUED == 0 && state & ALIVE != 0 && (state ^ ticket.0) < VERSION {
+            match self.state.compare_exchange(
+                state,
+                state | QUEUED,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Taking, after bits were cleared.
+    #[inline]
+    pub fn withdraw(&self, blocks: u32) {
+        self.free.fetch_sub(blocks, Ordering::SeqCst);
+    }
+
+    /// The owner forgets the slab, having found no bits. `true`: blocks are coming, and the owner
+    /// has to put the slab into its own inbox (trying again at once could wait for a giver).
+    pub fn unlist(&self) -> bool {
+        self.state.fetch_and(!LISTED, Ordering::SeqCst);
+        self.free() != 0 && self.state.fetch_or(QUEUED, Ordering::SeqCst) & QUEUED == 0
+    }
+
+    /// The owner lists the slab.
+    pub fn list(&self) {
+        self.state.fetch_or(LISTED, Ordering::SeqCst);
+    }
+
+    /// The owner has taken the slab from its inbox.
+    pub fn dequeue(&self) -> Dequeued {
+        let state = self.state.fetch_and(!QUEUED, Ordering::SeqCst);
+        Dequeued { listed: state & LISTED != 0, free: self.free() }
+    }
+
+    /// The owner, who has claimed every bit, ends the slab. `false`: it is queued, and has to be
+    /// kept until it is dequeued.
+    pub fn retire(&self) -> bool {
+        let state = self.state.load(Ordering::SeqCst);
+        let next = (state & !(VERSION - 1)).wrapping_add(VERSION);
+        state & QUEUED == 0
+            && self.state.compare_exchange(state, next, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for Vacancy {
+    fn default() -> Vacancy {
+        Vacancy::new()
+    }
+}

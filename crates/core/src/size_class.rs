@@ -1,0 +1,206 @@
+//! Size <-> class: which sizes a slab may hold.
+//!
+//! Sixteen-byte steps up to 128 bytes, then eight classes per doubling up to 32 KiB: 72 classes,
+//! internal waste at most one ninth above 128 bytes. The tables are evaluated by the compiler.
+//!
+//! Invariant: [`class_of`] returns the smallest class whose [`SizeClass::size`] is at least the
+//! request. Neighbours: `heap::cache` indexes its bins by class, `heap::slab` cuts units by size.
+
+/// How many classes there are.
+pub const CLASSES: usize = 72;
+
+/// The largest size that a class holds, in bytes; larger requests take runs of pages.
+pub const MAX_CLASS_SIZE: usize = 32 * 1024;
+
+/// The largest size that is looked up in [`SMALL_CLASS`], in bytes.
+pub const SMALL_MAX: usize = 1024;
+
+/// Where the linear steps of 16 bytes end and the eight steps per doubling begin, in bytes.
+const LINEAR_MAX: usize = 128;
+
+/// One of the [`CLASSES`] sizes, `0 ..= 71`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SizeClass(u8);
+
+impl SizeClass {
+    /// The class with this index; `None` past the last.
+    #[inline]
+    pub const fn new(index: usize) -> Option<SizeClass> {
+        if index < CLASSES { Some(SizeClass(index as u8)) } else { None }
+    }
+
+    /// The index, below [`CLASSES`].
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The size of every block of this class, in bytes; a multiple of 16.
+    #[inline(always)]
+    pub const fn size(self) -> usize {
+        SIZES[self.0 as usize] as usize
+    }
+
+    /// How many blocks of this class fit `len` bytes, for the unit's length computed at build time.
+    #[inline(always)]
+    pub const fn blocks_in(self, len: usize) -> usize {
+        len / self.size()
+    }
+
+    /// `offset / size` without a division, for offsets below 64 KiB (proved by a test over all).
+    #[inline(always)]
+    pub const fn divide(self, offset: usize) -> usize {
+        ((offset as u64 * RECIPROCALS[self.0 as usize] as u64) >> 32) as usize
+    }
+
+    /// All classes, smallest first.
+    pub fn all() -> impl DoubleEndedIterator<Item = SizeClass> {
+        (0..CLASSES as u8).map(SizeClass)
+    }
+}
+
+impl core::fmt::Debug for SizeClass {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "C{}({})", self.0, self.size())
+    }
+}
+
+/// The smallest class that holds `size` bytes; `None` above [`MAX_CLASS_SIZE`]. Size 0 takes the
+/// smallest class. O(1).
+#[inline]
+pub const fn class_of(size: usize) -> Option<SizeClass> {
+    if size <= SMALL_MAX {
+        Some(SizeClass(SMALL_CLASS[size]))
+    } else if size <= MAX_CLASS_SIZE {
+        Some(SizeClass(compute(size)))
+    } else {
+        None
+    }
+}
+
+/// The smallest class that holds `size` bytes and whose blocks all start at multiples of `align`
+/// (a power of two) when the first does; `None` if there is none.
+pub const fn class_of_aligned(size: usize, align: usize) -> Option<SizeClass> {
+    let mut class = match class_of(if size < align { align } else { size }) {
+        Some(class) => class,
+        None => return None,
+    };
+    while !class.size().is_multiple_of(align) {
+        class = match SizeClass::new(class.index() + 1) {
+            Some(next) => next,
+            None => return None,
+        };
+    }
+    Some(class)
+}
+
+/// The class of every size up to [`SMALL_MAX`], one byte each: the fast path's only table.
+pub static SMALL_CLASS: [u8; SMALL_MAX + 1] = {
+    let mut table = [0; SMALL_MAX + 1];
+    let mut size = 0;
+    while size <= SMALL_MAX {
+        table[size] = compute(size);
+        size += 1;
+    }
+    table
+};
+
+const SIZES: [u16; CLASSES] = {
+    let mut sizes = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        sizes[class] = size_of_class(class) as u16;
+        class += 1;
+    }
+    sizes
+};
+
+const RECIPROCALS: [u32; CLASSES] = {
+    let mut table = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        table[class] = ((1u64 << 32).div_ceil(size_of_class(class) as u64)) as u32;
+        class += 1;
+    }
+    table
+};
+
+const fn size_of_class(class: usize) -> usize {
+    if class < LINEAR_MAX / 16 {
+        return (class + 1) * 16;
+    }
+    let above = class - LINEAR_MAX / 16;
+    let base = LINEAR_MAX << (above / 8);
+    base + (above % 8 + 1) * (base / 8)
+}
+
+const fn compute(size: usize) -> u8 {
+    if size <= LINEAR_MAX {
+        return if size == 0 { 0 } else { ((size - 1) / 16) as u8 };
+    }
+    // The top bit of size-1 names the doubling, the three bits below it the step within it.
+    let last = size - 1;
+    let doubling = last.ilog2() as usize - LINEAR_MAX.ilog2() as usize;
+    let step = (last >> (doubling + 4)) & 7;
+    (LINEAR_MAX / 16 + doubling * 8 + step) as u8
+}
+
+const _: () = assert!(size_of_class(CLASSES - 1) == MAX_CLASS_SIZE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_the_documented_ones() {
+        let first: [usize; 18] =
+            [16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 288, 320];
+        for (class, size) in SizeClass::all().zip(first) {
+            assert_eq!(class.size(), size);
+        }
+        assert_eq!(SizeClass::all().next_back().map(SizeClass::size), Some(MAX_CLASS_SIZE));
+    }
+
+    #[test]
+    fn every_size_takes_the_smallest_class_that_holds_it() {
+        for size in 0..=MAX_CLASS_SIZE {
+            let class = class_of(size).expect("in range");
+            assert!(class.size() >= size, "{size} in {class:?}");
+            if let Some(below) = class.index().checked_sub(1).and_then(SizeClass::new) {
+                assert!(below.size() < size, "{size} would fit {below:?}");
+            }
+        }
+        assert_eq!(class_of(MAX_CLASS_SIZE + 1), None);
+        assert_eq!(class_of(usize::MAX), None);
+    }
+
+    #[test]
+    fn waste_is_at_most_one_ninth_above_the_linear_classes() {
+        for size in LINEAR_MAX + 1..=MAX_CLASS_SIZE {
+            let class = class_of(size).expect("in range");
+            assert!((class.size() - size) * 9 <= class.size(), "{size} in {class:?}");
+        }
+    }
+
+    #[test]
+    fn division_by_reciprocal_is_exact_below_a_unit() {
+        for class in SizeClass::all() {
+            for offset in 0..65536 {
+                assert_eq!(class.divide(offset), offset / class.size(), "{offset} in {class:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn aligned_classes_are_multiples_of_the_alignment() {
+        for shift in 4..=15 {
+            let align = 1 << shift;
+            for size in [0, 1, 17, 100, 129, 1000, 1025, 5000, 20000] {
+                let Some(class) = class_of_aligned(size, align) else { continue };
+                assert!(class.size() >= size && class.size() % align == 0, "{size} {align}");
+            }
+            assert!(class_of_aligned(1, align).is_some(), "align {align}");
+        }
+        assert_eq!(class_of_aligned(1, 65536), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! The process's heap: the functions that C and Rust export, without their names.
+//!
+//! Every `pub` function's first lines are the hot path; what is rare is a tail call to a cold one.
+//! Misuse stops the program (see `report`); exhaustion is null. None of them touches `errno`.
+
+use crate::{purger, report, thread, word};
+use core::ptr;
+use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
+use freehold_core::machine::Machine;
+use freehold_core::size_class::{SMALL_MAX, class_of};
+use freehold_os::Linux;
+
+/// The one heap.
+pub(crate) static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux::new());
+
+/// Allocates `size` bytes at a multiple of 16; null when memory is short.
+#[inline(always)]
+pub fn allocate(size: usize) -> *mut u8 {
+    let block = try_allocate(size);
+    if block.is_null() { allocate_slow(size) } else { block }
+}
+
+/// The hot half of [`allocate`]: null when `size` is not small or the thread's stack is empty.
+#[inline(always)]
+pub fn try_allocate(size: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return ptr::null_mut();
+    }
+    word::get().take_small(size)
+}
+
+/// The other half of [`allocate`]: the warm path for sizes up to 32 KiB, and the cold ones.
+#[inline(never)]
+pub fn allocate_slow(size: usize) -> *mut u8 {
+    if let Some(class) = class_of(size) {
+        let block = word::get().take_class(class);
+        if !block.is_null() {
+            return block;
+        }
+    }
+    allocate_cold(size)
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_cold(size: usize) -> *mut u8 {
+    with_cache(|cache| HEAP.allocate(cache, size))
+}
+
+/// Allocates `count` times `size` zero bytes; null when memory is short or the product overflows.
+#[inline]
+pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
+    let Some(bytes) = count.checked_mul(size) else { return ptr::null_mut() };
+    let block = word::get().take_small(bytes);
+    if block.is_null() {
+        return allocate_zeroed_slow(bytes);
+    }
+    // SAFETY: the block has at least that many bytes and is ours.
+    unsafe { ptr::write_bytes(block, 0, bytes) };
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_zeroed_slow(bytes: usize) -> *mut u8 {
+    with_cache(|cache| HEAP.allocate_zeroed(cache, bytes))
+}
+
+/// Allocates `size` bytes at a multiple of `align`, a power of two; null when memory is short.
+pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
+    if align <= 16 {
+        return allocate(size);
+    }
+    with_cache(|cache| HEAP.allocate_aligned(cache, size, align))
+}
+
+/// Frees a block, or nothing if it is null.
+///
+/// # Safety
+/// The block is not in use by anyone.
+#[inline(always)]
+pub unsafe fn free(block: *mut u8) {
+    // SAFETY: the caller's.
+    match unsafe { word::get().give(block) } {
+        Freed::Done => {}
+        Freed::Full(class) => overflow(block, class),
+        // SAFETY: the caller's.
+        Freed::Slow => unsafe { free_slow(block) },
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn overflow(block: *mut u8, class: usize) {
+    judge(HEAP.overflow(word::get(), class), block);
+    purger::consider();
+}
+
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_slow(block: *mut u8) {
+    if block.is_null() {
+        return;
+    }
+    let cache = word::get();
+    let cache = if word::is_empty(cache) { thread::attach() } else { Some(cache) };
+    let Some(cache) = cache else {
+        // Not even a page for a cache: the block stays as it is, which is better than to fail.
+        return;
+    };
+    // SAFETY: the caller's.
+    judge(unsafe { HEAP.free(cache, block) }, block);
+    purger::consider();
+}
+
+/// Resizes a block, moving it if need be; null when memory is short: then it is as it was.
+///
+/// # Safety
+/// The block is null or the caller's; afterwards only the answer is, unless it is null.
+pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() {
+        return allocate(size);
+    }
+    with_cache(|cache| {
+        // SAFETY: the caller's.
+        match unsafe { HEAP.reallocate(cache, block, size) } {
+            Ok(block) => block,
+            Err(misuse) => report::stop(misuse, block),
+        }
+    })
+}
+
+/// How many bytes a block has for its user; 0 for null.
+pub fn usable_size(block: *mut u8) -> usize {
+    if block.is_null() {
+        return 0;
+    }
+    match HEAP.usable_size(block) {
+        Ok(size) => size,
+        Err(misuse) => report::stop(misuse, block),
+    }
+}
+
+/// Gives back every page that holds no block, at once; returns the bytes.
+pub fn trim() -> usize {
+    // Twice: the first round makes idle caches' slabs free units.
+    HEAP.purge(true).bytes + HEAP.purge(true).bytes
+}
+
+/// The machine's page size in bytes.
+pub fn page_size() -> usize {
+    HEAP.machine().page_size()
+}
+
+/// Writes a message to the standard error without allocating.
+pub fn complain(message: &[u8]) {
+    HEAP.machine().complain(message);
+}
+
+/// What the heap holds of the machine, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// In slabs and large blocks.
+    pub used: usize,
+    /// Free, but possibly resident.
+    pub dirty: usize,
+    /// Committed, in all.
+    pub committed: usize,
+}
+
+/// What the heap holds of the machine now.
+pub fn usage() -> Usage {
+    let usage = HEAP.usage();
+    let unit = freehold_core::frames::UNIT;
+    Usage { used: usage.used * unit, dirty: usage.dirty * unit, committed: usage.committed * unit }
+}
+
+/// Walks the heap's structures; the first broken invariant is the error. Meaningful while no other
+/// thread allocates.
+pub fn check() -> Result<(), &'static str> {
+    HEAP.check()
+}
+
+fn with_cache(work: impl FnOnce(&'static Cache) -> *mut u8) -> *mut u8 {
+    let cache = word::get();
+    let cache = if word::is_empty(cache) { thread::attach() } else { Some(cache) };
+    let block = cache.map_or(ptr::null_mut(), work);
+    purger::consider();
+    block
+}
+
+fn judge(result: Result<(), Misuse>, block: *mut u8) {
+    if let Err(misuse) = result {
+        report::stop(misuse, block);
+    }
+}

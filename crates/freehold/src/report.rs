@@ -1,0 +1,38 @@
+//! The last words before a program error stops the program: one line on the standard error,
+//! written without allocating, then `abort`.
+
+use crate::process::HEAP;
+use freehold_core::heap::Misuse;
+
+/// Names the error and the address, and aborts.
+#[cold]
+pub(crate) fn stop(misuse: Misuse, block: *mut u8) -> ! {
+    let what: &[u8] = match misuse {
+        Misuse::DoubleFree => b"freehold: double free of ",
+        Misuse::NotABlock => b"freehold: not a block of this heap, or freed already: ",
+    };
+    let mut line = [0u8; 128];
+    let mut len = 0;
+    let mut put = |bytes: &[u8]| {
+        for &byte in bytes {
+            if let Some(place) = line.get_mut(len) {
+                *place = byte;
+                len += 1;
+            }
+        }
+    };
+    put(what);
+    put(b"0x");
+    put(&hex(block.addr()));
+    put(b"\n");
+    HEAP.machine().complain(line.get(..len).unwrap_or(&line));
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
+
+fn hex(value: usize) -> [u8; 16] {
+    core::array::from_fn(|at| {
+        let digit = (value >> (60 - 4 * at) & 15) as u8;
+        if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }
+    })
+}

@@ -1,0 +1,92 @@
+//! Threads that come and go, and forks.
+//!
+//! A thread gets its cache at its first allocation and leaves it by a pthread key's destructor.
+//! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; who
+//! allocates after that gets another cache, and another destructor.
+
+use crate::process::HEAP;
+use crate::{options, purger, word};
+use core::sync::atomic::{AtomicU32, Ordering};
+use freehold_core::heap::Cache;
+use freehold_core::heap::cache::EMPTY;
+use freehold_core::machine::Machine;
+use freehold_core::sync::Lock;
+
+static STARTING: Lock = Lock::new();
+/// The pthread key + 1; 0 before the start.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// In the key's value, beside the (page-aligned) cache: the destructor has been called once.
+const SECOND_ROUND: usize = 1;
+
+/// Gives the calling thread a cache; `None` when memory is short.
+#[cold]
+pub(crate) fn attach() -> Option<&'static Cache> {
+    if KEY.load(Ordering::Acquire) == 0 {
+        STARTING.with(HEAP.machine(), start);
+    }
+    let cache = HEAP.attach()?;
+    word::set(cache);
+    // May allocate: after the word is set.
+    arm(cache, 0);
+    Some(cache)
+}
+
+/// Starts the heap: once, before the first cache.
+fn start() {
+    if KEY.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let machine = HEAP.machine();
+    HEAP.set_key(machine.random());
+    // SAFETY: asks for a constant.
+    if let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) {
+        machine.set_page_size(page.clamp(machine.page_size(), 64 * 1024));
+    }
+    options::read();
+    let mut key = 0;
+    // SAFETY: the key is ours; the destructor takes what `arm` sets.
+    let refused = unsafe { libc::pthread_key_create(&mut key, Some(leave)) } != 0;
+    // SAFETY: the handlers allocate nothing. Registered before any of the program's, ours are the
+    // last to run before a fork and the first after it.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
+    KEY.store(if refused { u32::MAX } else { key + 1 }, Ordering::Release);
+}
+
+fn arm(cache: &Cache, round: usize) {
+    let key = KEY.load(Ordering::Relaxed);
+    if key != u32::MAX {
+        let value = core::ptr::from_ref(cache).cast::<u8>().wrapping_add(round);
+        // SAFETY: the key exists. Failure means that this cache is lost when the thread exits.
+        unsafe { libc::pthread_setspecific(key - 1, value.cast()) };
+    }
+}
+
+/// The key's destructor.
+unsafe extern "C" fn leave(value: *mut libc::c_void) {
+    let cache = value.map_addr(|at| at & !SECOND_ROUND).cast::<Cache>();
+    // SAFETY: `arm` set this value: a cache, which lives for ever.
+    let cache = unsafe { &*cache };
+    if value.addr() & SECOND_ROUND == 0 {
+        return arm(cache, SECOND_ROUND);
+    }
+    word::set(&EMPTY);
+    HEAP.detach(cache);
+    purger::consider();
+}
+
+unsafe extern "C" fn before_fork() {
+    STARTING.lock(HEAP.machine());
+    HEAP.before_fork();
+}
+
+unsafe extern "C" fn after_fork() {
+    HEAP.after_fork();
+    STARTING.unlock(HEAP.machine());
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    STARTING.reset();
+    HEAP.after_fork_in_child(word::get());
+    purger::forget();
+}

@@ -1,0 +1,145 @@
+//! Linux, as the core needs it: [`Linux`] implements [`Machine`] by the mmap family and futexes.
+//!
+//! Invariant: nothing here touches `errno`, allocates, or needs libc to be initialised, so that it
+//! can run before constructors, inside `free`, and in a forked child. Hence bare system calls.
+#![no_std]
+
+mod syscall;
+pub mod thread;
+
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use freehold_core::machine::Machine;
+use syscall::{Number, call};
+
+const PROT_NONE: usize = 0;
+const PROT_READ_WRITE: usize = 1 | 2;
+const MAP_PRIVATE: usize = 2;
+const MAP_ANONYMOUS: usize = 0x20;
+const MAP_NORESERVE: usize = 0x4000;
+const MADV_DONTNEED: usize = 4;
+const MADV_HUGEPAGE: usize = 14;
+const MREMAP_MAYMOVE: usize = 1;
+const MREMAP_FIXED: usize = 2;
+const MREMAP_DONTUNMAP: usize = 4;
+const FUTEX_WAIT_PRIVATE: usize = 128;
+const FUTEX_WAKE_PRIVATE: usize = 129;
+
+/// Linux on this processor. The page size is the only state; until told, it is 4 KiB.
+#[derive(Debug)]
+pub struct Linux {
+    page: AtomicUsize,
+}
+
+impl Default for Linux {
+    fn default() -> Linux {
+        Linux::new()
+    }
+}
+
+impl Linux {
+    /// Linux with pages of 4 KiB.
+    pub const fn new() -> Linux {
+        Linux { page: AtomicUsize::new(4096) }
+    }
+
+    /// Tells the page size in bytes, before anything is reserved.
+    pub fn set_page_size(&self, page: usize) {
+        self.page.store(page, Ordering::Relaxed);
+    }
+
+    /// Random bits from the kernel; what it gives early in boot is good enough for encoding links.
+    pub fn random(&self) -> usize {
+        const GRND_INSECURE: usize = 4;
+        let mut bits = 0usize;
+        // SAFETY: the buffer is eight bytes of ours.
+        let got =
+            unsafe { call(Number::GetRandom, [(&raw mut bits).addr(), 8, GRND_INSECURE, 0, 0, 0]) };
+        if got == 8 { bits } else { (&raw const bits).addr().wrapping_mul(0x9E37_79B9_7F4A_7C15) }
+    }
+
+    /// Sleeps while `word` is `expected`, at most `nanoseconds` (`None`: until woken).
+    pub fn sleep_on(&self, word: &AtomicU32, expected: u32, nanoseconds: Option<u64>) {
+        let time = nanoseconds.map(|ns| [ns / 1_000_000_000, ns % 1_000_000_000]);
+        let timeout = time.as_ref().map_or(0, |time| time.as_ptr().addr());
+        let futex = word.as_ptr().addr();
+        // SAFETY: a futex call reads the word and the time, both of which live.
+        unsafe {
+            call(Number::Futex, [futex, FUTEX_WAIT_PRIVATE, expected as usize, timeout, 0, 0])
+        };
+    }
+
+    /// Writes a message to the standard error, as far as it will take it.
+    pub fn complain(&self, message: &[u8]) {
+        // SAFETY: the kernel reads the message only.
+        unsafe { call(Number::Write, [2, message.as_ptr().addr(), message.len(), 0, 0, 0]) };
+    }
+
+    /// Asks for huge pages in a range, where the system leaves that to programs.
+    pub fn prefer_huge_pages(&self, at: *mut u8, len: usize) {
+        // SAFETY: advice changes no contents.
+        unsafe { call(Number::Madvise, [at.addr(), len, MADV_HUGEPAGE, 0, 0, 0]) };
+    }
+
+    fn map(&self, len: usize) -> Option<usize> {
+        const FLAGS: usize = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
+        let at = unsafe { call(Number::Mmap, [0, len, PROT_NONE, FLAGS, usize::MAX, 0]) };
+        (at > 0).then_some(at as usize)
+    }
+
+    /// Unmaps what was mapped and never handed out.
+    fn unmap(&self, at: usize, len: usize) {
+        if len != 0 {
+            // SAFETY: the callers' ranges are their own fresh mappings.
+            unsafe { call(Number::Munmap, [at, len, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+// SAFETY: reservations are fresh private mappings that only these methods change.
+unsafe impl Machine for Linux {
+    fn page_size(&self) -> usize {
+        self.page.load(Ordering::Relaxed)
+    }
+
+    fn reserve(&self, len: usize, align: usize) -> *mut u8 {
+        let Some(at) = self.map(len) else { return ptr::null_mut() };
+        if at.is_multiple_of(align) {
+            return ptr::with_exposed_provenance_mut(at);
+        }
+        self.unmap(at, len);
+        let Some(wide) = len.checked_add(align) else { return ptr::null_mut() };
+        let Some(at) = self.map(wide) else { return ptr::null_mut() };
+        let start = at.next_multiple_of(align);
+        self.unmap(at, start - at);
+        self.unmap(start + len, at + wide - (start + len));
+        ptr::with_exposed_provenance_mut(start)
+    }
+
+    unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the range is the caller's reservation and not in use.
+        unsafe { call(Number::Mprotect, [at.addr(), len, PROT_READ_WRITE, 0, 0, 0]) == 0 }
+    }
+
+    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: nothing in the range is in use.
+        unsafe { call(Number::Madvise, [at.addr(), len, MADV_DONTNEED, 0, 0, 0]) == 0 }
+    }
+
+    unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {
+        const FLAGS: usize = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+        // SAFETY: both ranges are the caller's; the old one stays mapped, empty (Linux 5.7).
+        let at = unsafe { call(Number::Mremap, [from.addr(), len, len, FLAGS, to.addr(), 0]) };
+        at == to.addr() as isize
+    }
+
+    fn wait(&self, word: &AtomicU32, expected: u32) {
+        self.sleep_on(word, expected, None);
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        // SAFETY: the kernel looks for sleepers of this address only.
+        unsafe { call(Number::Futex, [word.as_ptr().addr(), FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
+    }
+}

@@ -1,0 +1,43 @@
+//! Bare system calls. The answer is the kernel's: negative errors stay numbers, `errno` stays.
+
+/// The calls that are made, by their number on x86-64.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub enum Number {
+    Write = 1,
+    Mmap = 9,
+    Mprotect = 10,
+    Munmap = 11,
+    SigProcMask = 14,
+    Mremap = 25,
+    Madvise = 28,
+    Clone = 56,
+    CapSet = 126,
+    Futex = 202,
+    GetRandom = 318,
+}
+
+/// Makes a system call.
+///
+/// # Safety
+/// As the call's manual page says.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub unsafe fn call(number: Number, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel preserves all but rax, rcx and r11; memory is the caller's argument.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as usize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("freehold-os makes its system calls for x86-64 only, so far");
