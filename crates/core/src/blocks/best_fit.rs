@@ -4,11 +4,12 @@
 
 #![deny(unsafe_code)]
 
+use super::forest::Forest;
 use super::heap::BlockHeap;
 use super::index::{Census, FreeIndex};
 use super::list::AddressList;
 use super::tags::{Block, Granules, Tags, View};
-use super::tree::{BySize, Treap};
+use super::tree::BySize;
 use crate::check::Broken;
 use crate::machine::Probe;
 
@@ -18,9 +19,9 @@ pub type BestFit = BlockHeap<BestTree>;
 /// Best fit, looking at every block of the list. Chooses what [`BestFit`] chooses.
 pub type BestFitList = BlockHeap<BestList>;
 
-/// The free blocks in a tree by size, then address.
+/// The free blocks in trees by size, then address.
 #[derive(Debug, Default)]
-pub struct BestTree(Treap<BySize>);
+pub struct BestTree(Forest<BySize>);
 
 /// The free blocks in a list by address.
 #[derive(Debug, Default)]
@@ -31,16 +32,16 @@ impl FreeIndex for BestTree {
         self.0.insert(view, block, size);
     }
 
-    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
-        self.0.remove(view, block);
+    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        self.0.remove(view, block, size);
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.0.at_or_after(view, u64::from(need.count()) << 32)
+        self.0.at_or_after(view, need, u64::from(need.count()) << 32)
     }
 
     fn largest(&self, tags: &Tags) -> Granules {
-        self.0.longest(tags)
+        self.0.largest(tags)
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {

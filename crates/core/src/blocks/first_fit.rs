@@ -42,7 +42,7 @@ impl FreeIndex for FirstTree {
         old: (Block, Granules),
         new: (Block, Granules),
     ) {
-        self.0.replace(view, old.0, new.0);
+        self.0.replace(view, old, new);
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
@@ -54,7 +54,9 @@ impl FreeIndex for FirstTree {
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
-        self.0.check(tags)
+        let mut census = Census::default();
+        self.0.check(tags, &mut census, |_| true)?;
+        Ok(census)
     }
 }
 

@@ -18,7 +18,9 @@
 
 mod best_fit;
 mod buddy;
+mod classes;
 mod first_fit;
+mod forest;
 mod good_fit;
 mod heap;
 mod index;

@@ -79,7 +79,7 @@ impl FreeIndex for NextTree {
         if self.rover.get(view) == Some(old.0) {
             self.rover.set(view, Some(new.0));
         }
-        self.tree.replace(view, old.0, new.0);
+        self.tree.replace(view, old, new);
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
@@ -100,7 +100,9 @@ impl FreeIndex for NextTree {
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
         self.rover.check(tags)?;
-        self.tree.check(tags)
+        let mut census = Census::default();
+        self.tree.check(tags, &mut census, |_| true)?;
+        Ok(census)
     }
 }
 

@@ -2,8 +2,11 @@
 //!
 //! A treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16, 1996): in the order of
 //! a key from left to right, in the order of a priority from the root down. The priority is a hash
-//! of the block's place, so nothing is drawn at random and nothing is stored for it, and the
-//! shape follows from the set of free blocks alone. The links of a free block are
+//! of the place where the block *ends*, so nothing is drawn at random and nothing is stored for
+//! it, and the shape follows from the set of free blocks alone. (Ends, because what is left of a
+//! block after its lower part was used ends where the block did, and so does a free block merged
+//! with one below: both then keep their place in the tree, and no rotation is needed.) The links
+//! of a free block are
 //!
 //! ```text
 //!   | LEFT | RIGHT | UP | MAX: the longest block of this subtree, in granules |
@@ -16,6 +19,9 @@
 //!
 //! Depth: O(log n) expected, for the hash is fixed: whoever knows it *and* rules over every
 //! address can build a deep tree. No operation recurses, so that costs time and never stack.
+//!
+//! What costs time is not instructions but the blocks touched, each a line of cache of its own:
+//! so `MAX` is recomputed from children only where it may have fallen.
 //!
 //! Neighbours: the fits choose a key and ask the question; see there.
 
@@ -93,17 +99,18 @@ impl Key for BySizeDown {
     }
 }
 
-/// A bijection of 32 bits, so that priorities never tie. The constants are those of the finalizer
-/// of MurmurHash3 (Appleby).
-fn priority(block: Block) -> u32 {
-    let mut x = block.granule();
+/// The rank of a block: a bijection of its end, so that no two tie. The constants are those of
+/// the finalizer of MurmurHash3 (Appleby).
+fn rank(block: Block, size: Granules) -> u32 {
+    let mut x = block.granule().wrapping_add(size.count());
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
     x ^ (x >> 16)
 }
 
-fn outranks(a: Option<Block>, b: Option<Block>) -> bool {
-    a.map(priority) > b.map(priority)
+/// The rank of a free block in the tree.
+fn read_rank<P: Probe>(view: &mut View<P>, block: Block) -> u32 {
+    rank(block, view.size(block))
 }
 
 fn other(side: usize) -> usize {
@@ -166,26 +173,27 @@ impl<K: Key> Treap<K> {
     }
 
     /// Rotates `block` up while it outranks what it hangs under.
-    fn sift_up<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+    fn sift_up<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        let rank = rank(block, size);
         while let Some(parent) = self.parent(view, block) {
-            if priority(parent.0) > priority(block) {
+            if read_rank(view, parent.0) > rank {
                 break;
             }
             self.rotate_up(view, block, parent);
         }
     }
 
-    /// Rotates higher-ranking children over `block`.
-    fn sift_down<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+    /// Rotates children over `block` while one outranks it.
+    fn sift_down<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         loop {
-            let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
-            let (child, side) = if outranks(left, right) { (left, LEFT) } else { (right, RIGHT) };
-            match child {
-                Some(child) if priority(child) > priority(block) => {
-                    self.rotate_up(view, child, (block, side));
+            let mut highest = (rank(block, size), None);
+            for side in [LEFT, RIGHT] {
+                if let Some(child) = view.link(block, side) {
+                    highest = highest.max((read_rank(view, child), Some((child, side))));
                 }
-                _ => break,
             }
+            let Some((child, side)) = highest.1 else { break };
+            self.rotate_up(view, child, (block, side));
         }
     }
 }
@@ -196,31 +204,13 @@ impl<K: Key> Treap<K> {
         tree.map_or(Granules::default(), |block| view.length(block, MAX))
     }
 
-    /// Computes `MAX` of `block` from its children; tells whether it changed.
-    fn pull<P: Probe>(&self, view: &mut View<P>, block: Block) -> bool {
+    /// Computes `MAX` of `block` from its children.
+    fn pull<P: Probe>(&self, view: &mut View<P>, block: Block) -> Granules {
         let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
         let below = self.max(view, left).max(self.max(view, right));
         let max = view.size(block).max(below);
-        let changed = view.length(block, MAX) != max;
-        if changed {
-            view.set_length(block, MAX, max);
-        }
-        changed
-    }
-
-    /// Pulls from `from` upwards: everything up to `through` (`None`: the root), then until nothing
-    /// changes.
-    fn pull_up<P: Probe>(&self, view: &mut View<P>, from: Option<Block>, through: Option<Block>) {
-        let mut at = from;
-        let mut below = from != through;
-        while let Some(block) = at {
-            let changed = self.pull(view, block);
-            below &= at != through;
-            if !changed && !below {
-                break;
-            }
-            at = view.link(block, UP);
-        }
+        view.set_length(block, MAX, max);
+        max
     }
 
     /// Makes `MAX` at least `size` from `from` upwards.
@@ -234,55 +224,98 @@ impl<K: Key> Treap<K> {
             at = view.link(block, UP);
         }
     }
+
+    /// From `from` upwards: something below (or the block itself) that was `was` long, the
+    /// longest perhaps, is so no more. Stops where something else is, or still is as long.
+    fn lower<P: Probe>(&self, view: &mut View<P>, from: Option<Block>, was: Granules) {
+        let mut at = from;
+        while let Some(block) = at {
+            if view.length(block, MAX) > was || self.pull(view, block) == was {
+                break;
+            }
+            at = view.link(block, UP);
+        }
+    }
 }
 
 /// What an index does.
 impl<K: Key> Treap<K> {
+    /// Whether it holds no block.
+    pub(super) fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
     /// Takes in `block`: hangs it under a leaf, then lifts it to its rank.
     pub(super) fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         let key = K::of(block, size);
         let mut place = None;
         let mut at = self.root(view);
         while let Some(here) = at {
+            if K::MAXIMA && view.length(here, MAX) < size {
+                view.set_length(here, MAX, size);
+            }
             let side = if key < K::read(view, here) { LEFT } else { RIGHT };
             place = Some((here, side));
             at = view.link(here, side);
         }
         view.set_link(block, LEFT, None);
         view.set_link(block, RIGHT, None);
-        self.hang(view, place, Some(block));
         if K::MAXIMA {
             view.set_length(block, MAX, size);
-            self.raise(view, place.map(|(parent, _)| parent), size);
         }
-        self.sift_up(view, block);
+        self.hang(view, place, Some(block));
+        self.sift_up(view, block, size);
     }
 
     /// Forgets `block`; its two subtrees become one in its place.
     pub(super) fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
         let above = self.parent(view, block);
-        let mut place = above;
-        let (mut left, mut right) = (view.link(block, LEFT), view.link(block, RIGHT));
-        while let (Some(l), Some(r)) = (left, right) {
-            if priority(l) > priority(r) {
-                self.hang(view, place, left);
-                place = Some((l, RIGHT));
-                left = view.link(l, RIGHT);
-            } else {
-                self.hang(view, place, right);
-                place = Some((r, LEFT));
-                right = view.link(r, LEFT);
-            }
-        }
-        self.hang(view, place, left.or(right));
+        let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
+        self.hang_merged(view, above, left, right);
         if K::MAXIMA {
-            let lowest = place.map(|(parent, _)| parent);
-            self.pull_up(view, lowest, above.map(|(parent, _)| parent));
+            let was = view.length(block, MAX);
+            self.lower(view, above.map(|(parent, _)| parent), was);
         }
     }
 
+    /// Hangs two trees, one wholly before the other, as one.
+    fn hang_merged<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        parent: Option<(Block, usize)>,
+        mut left: Option<Block>,
+        mut right: Option<Block>,
+    ) {
+        let mut place = parent;
+        while let (Some(l), Some(r)) = (left, right) {
+            let left_wins = read_rank(view, l) > read_rank(view, r);
+            let (winner, loser, side) = if left_wins { (l, r, RIGHT) } else { (r, l, LEFT) };
+            if K::MAXIMA {
+                let max = view.length(loser, MAX);
+                if view.length(winner, MAX) < max {
+                    view.set_length(winner, MAX, max);
+                }
+            }
+            self.hang(view, place, Some(winner));
+            place = Some((winner, side));
+            let rest = view.link(winner, side);
+            if left_wins {
+                left = rest;
+            } else {
+                right = rest;
+            }
+        }
+        self.hang(view, place, left.or(right));
+    }
+
     /// Puts `new` where `old` was. Only for keys whose order that keeps: [`ByAddress`].
-    pub(super) fn replace<P: Probe>(&mut self, view: &mut View<P>, old: Block, new: Block) {
+    pub(super) fn replace<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        old: (Block, Granules),
+        new: (Block, Granules),
+    ) {
+        let ((old, was), (new, is)) = (old, new);
         if old != new {
             let above = self.parent(view, old);
             let (left, right) = (view.link(old, LEFT), view.link(old, RIGHT));
@@ -292,10 +325,14 @@ impl<K: Key> Treap<K> {
             self.hang(view, Some((new, RIGHT)), right);
             view.set_length(new, MAX, max);
         }
-        self.pull_up(view, Some(new), Some(new));
-        if old != new {
-            self.sift_up(view, new);
-            self.sift_down(view, new);
+        if is > was {
+            self.raise(view, Some(new), is);
+        } else {
+            self.lower(view, Some(new), was);
+        }
+        if rank(old, was) != rank(new, is) {
+            self.sift_up(view, new, is);
+            self.sift_down(view, new, is);
         }
     }
 
@@ -316,6 +353,12 @@ impl<K: Key> Treap<K> {
         found
     }
 
+    /// The block with the least key.
+    pub(super) fn first<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
+        let root = self.root(view)?;
+        Some(self.leftmost(view, root))
+    }
+
     /// The block with the greatest key.
     pub(super) fn last<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
         let mut last = self.root(view)?;
@@ -323,12 +366,6 @@ impl<K: Key> Treap<K> {
             last = right;
         }
         Some(last)
-    }
-
-    /// The length of the last block: the longest one, where the key is a size. O(log n).
-    pub(super) fn longest(&self, tags: &Tags) -> Granules {
-        let mut view = tags.quiet();
-        self.last(&mut view).map_or(Granules::default(), |block| view.size(block))
     }
 
     /// The block whose key follows that of `block`.
@@ -354,10 +391,14 @@ impl<K: Key> Treap<K> {
         first
     }
 
-    /// Walks the tree in order, by its own links.
-    pub(super) fn check(&self, tags: &Tags) -> Result<Census, Broken> {
+    /// Walks the tree in order, by its own links; counts its blocks, whose sizes `belong`.
+    pub(super) fn check(
+        &self,
+        tags: &Tags,
+        census: &mut Census,
+        belongs: impl Fn(Granules) -> bool,
+    ) -> Result<(), Broken> {
         let mut view = tags.quiet();
-        let mut census = Census::default();
         let mut prev_key = None;
         let root_up = self.root.and_then(|root| view.link(root, UP));
         Broken::unless(root_up.is_none(), "nothing is above the root", 0)?;
@@ -368,13 +409,15 @@ impl<K: Key> Treap<K> {
         while let Some(block) = at {
             census.add_indexed(tags, block)?;
             self.check_node(tags, block)?;
+            let right = belongs(view.size(block));
+            Broken::unless(right, "a tree holds blocks of its sizes", block.tag_at())?;
             let key = K::read(&mut view, block);
             let rising = prev_key.is_none_or(|prev| prev < key);
             Broken::unless(rising, "a tree is in the order of its key", block.tag_at())?;
             prev_key = Some(key);
             at = self.after(&mut view, block);
         }
-        Ok(census)
+        Ok(())
     }
 
     /// As `leftmost`, but gives up on a ring.
@@ -398,7 +441,7 @@ impl<K: Key> Treap<K> {
             Broken::unless(tags.contains(child), "an index holds blocks of its region", at)?;
             let linked = view.link(child, UP) == Some(block);
             Broken::unless(linked, "a child links back to what it hangs under", at)?;
-            let ranked = priority(block) > priority(child);
+            let ranked = read_rank(&mut view, block) > read_rank(&mut view, child);
             Broken::unless(ranked, "a parent outranks its children", at)?;
         }
         if K::MAXIMA {

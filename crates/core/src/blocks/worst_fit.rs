@@ -5,11 +5,12 @@
 
 #![deny(unsafe_code)]
 
+use super::forest::Forest;
 use super::heap::BlockHeap;
 use super::index::{Census, FreeIndex};
 use super::list::AddressList;
 use super::tags::{Block, Granules, Tags, View};
-use super::tree::{BySizeDown, Treap};
+use super::tree::BySizeDown;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 
@@ -19,9 +20,9 @@ pub type WorstFit = BlockHeap<WorstTree>;
 /// Worst fit, looking at every block of the list. Chooses what [`WorstFit`] chooses.
 pub type WorstFitList = BlockHeap<WorstList>;
 
-/// The free blocks in a tree by size; of one size, the lowest address last.
+/// The free blocks in trees by size; of one size, the lowest address last.
 #[derive(Debug, Default)]
-pub struct WorstTree(Treap<BySizeDown>);
+pub struct WorstTree(Forest<BySizeDown>);
 
 /// The free blocks in a list by address.
 #[derive(Debug, Default)]
@@ -32,8 +33,8 @@ impl FreeIndex for WorstTree {
         self.0.insert(view, block, size);
     }
 
-    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
-        self.0.remove(view, block);
+    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        self.0.remove(view, block, size);
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
@@ -43,7 +44,7 @@ impl FreeIndex for WorstTree {
     }
 
     fn largest(&self, tags: &Tags) -> Granules {
-        self.0.longest(tags)
+        self.0.largest(tags)
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
