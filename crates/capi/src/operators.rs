@@ -4,6 +4,7 @@
 //! failure path *jumps* to the runtime's own operator of the same name (the next one after ours),
 //! which calls our malloc, the handler, and throws. No frame of ours is left to unwind through.
 
+#![allow(non_snake_case, reason = "the mangled names are the interface")]
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
 use core::ffi::CStr;
