@@ -185,6 +185,14 @@ impl Namer {
         Some(ObjectId(entry.id))
     }
 
+    /// Whether an object is live at `address`: where an allocation returns it again, the free was
+    /// missed or is yet to come. O(1).
+    #[inline]
+    pub fn is_live(&self, process: ProcessId, address: u64) -> bool {
+        let known = self.processes.get(process.0 as usize).and_then(Option::as_ref);
+        known.is_some_and(|process| process.table.contains(address))
+    }
+
     /// Live objects of a process, inherited ones included.
     pub fn live(&self, process: ProcessId) -> Inherited {
         let known = self.processes.get(process.0 as usize).and_then(Option::as_ref);

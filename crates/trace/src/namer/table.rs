@@ -79,6 +79,12 @@ impl Table {
         Some(slot.entry())
     }
 
+    /// Whether an object is at `address`.
+    #[inline]
+    pub(super) fn contains(&self, address: u64) -> bool {
+        self.find(address).1.key != 0
+    }
+
     /// Takes the object at `address` out.
     #[inline]
     pub(super) fn remove(&mut self, address: u64) -> Option<Entry> {
