@@ -1,0 +1,130 @@
+//! Makes the trace: merges the threads of the spool by time, names the objects, writes the file.
+//!
+//! Three things must come out right here and nowhere else:
+//! - **Order.** Events of all processes are merged by time; on ties frees come first. A processor
+//!   looks ahead, so the stamp of an allocation can be a little early (see the preload library's
+//!   `now`), and another thread's free of the same address then seems to come just after it. When an
+//!   allocation meets a live address, the other threads are searched for that free, and the
+//!   allocation is moved behind it.
+//! - **Reallocation** is two events, in between which the address belongs to nobody.
+//! - **Fork.** The child inherits what was live in its parent at the fork's stamp.
+//!
+//! Invariant: memory grows with live objects and with threads alive at the same time, not with the
+//! length of the recording.
+//!
+//! Neighbours: [`plan`] reads the facts of the spool; `freehold_trace::Namer` knows addresses.
+
+mod merge;
+mod plan;
+
+use crate::error::RecordError;
+use crate::session::{Outcome, Stage, spool_path};
+use crate::signals;
+use crate::spool::Spool;
+use freehold_trace::{Summary, WriteError, Writer};
+use merge::Merge;
+use plan::Plan;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What came of it.
+pub struct Finished {
+    /// The trace.
+    pub summary: Summary,
+    /// Events that are not in it.
+    pub lost: u64,
+    /// Sentences for the user.
+    pub notes: Vec<String>,
+}
+
+impl From<Finished> for Outcome {
+    fn from(finished: Finished) -> Outcome {
+        Outcome {
+            ended: None,
+            summary: finished.summary,
+            lost: finished.lost,
+            incomplete: finished.lost > 0,
+            notes: finished.notes,
+        }
+    }
+}
+
+/// Why the trace was not made.
+enum Stop {
+    Read(io::Error),
+    Write(WriteError),
+    Interrupted,
+}
+
+impl From<WriteError> for Stop {
+    fn from(error: WriteError) -> Stop {
+        Stop::Write(error)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Read(error)
+    }
+}
+
+/// Makes the trace of a recording whose parent was killed, or which could not be written. `path` is
+/// the trace's or the spool's.
+///
+/// # Errors
+/// When there is no spool, or the trace cannot be written.
+pub fn finish_spool(path: &Path, progress: &mut dyn FnMut(Stage)) -> Result<Outcome, RecordError> {
+    signals::catch();
+    let (spool, output) = match path.extension() {
+        Some(extension) if extension == "spool" => (path.to_owned(), path.with_extension("")),
+        _ => (spool_path(path), path.to_owned()),
+    };
+    finish(&spool, &output, progress).map(Outcome::from)
+}
+
+/// Writes the trace and removes the spool.
+pub fn finish(
+    spool_path: &Path,
+    output: &Path,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Finished, RecordError> {
+    let unreadable = |reason: String| RecordError::Spool { path: spool_path.to_owned(), reason };
+    let spool = Spool::open(spool_path).map_err(|error| unreadable(error.to_string()))?;
+    let plan =
+        Plan::read(&spool).ok_or_else(|| unreadable("its first block is not there".into()))?;
+    let finished = write(&spool, &plan, output, progress).map_err(|stop| match stop {
+        Stop::Read(error) => unreadable(error.to_string()),
+        Stop::Write(source) => RecordError::Trace {
+            source: Box::new(source),
+            spool: spool_path.to_owned(),
+            output: output.to_owned(),
+        },
+        Stop::Interrupted => {
+            RecordError::Interrupted { spool: spool_path.to_owned(), output: output.to_owned() }
+        }
+    })?;
+    // The trace is whole; a spool that stays behind only takes room.
+    let _ = fs::remove_file(spool_path);
+    Ok(finished)
+}
+
+fn write(
+    spool: &Spool,
+    plan: &Plan,
+    output: &Path,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Finished, Stop> {
+    let mut writer = Writer::create(output, plan.header())?;
+    let merged = Merge::new(spool, plan, &mut writer).and_then(|merge| merge.run(progress));
+    let anomalies = match merged {
+        Ok(anomalies) => anomalies,
+        Err(stop) => {
+            writer.abandon();
+            return Err(stop);
+        }
+    };
+    let mut notes = plan.notes();
+    notes.extend(anomalies.notes());
+    Ok(Finished { summary: writer.finish()?, lost: plan.lost, notes })
+}

@@ -1,0 +1,366 @@
+//! The merge: one stream for each thread of each process, a heap over their next events.
+
+use super::Stop;
+use super::plan::Plan;
+use crate::session::Stage;
+use crate::signals;
+use crate::spool::codec::Event as Seen;
+use crate::spool::{Spool, Stream};
+use freehold_record::packed::Kind;
+use freehold_trace::namer::{Anomalies, Moving};
+use freehold_trace::{
+    Api, Begin, Event, Namer, ProcessId, Record, Request, ThreadId, Tick, Writer,
+};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How far ahead the free of an address that an allocation found live is looked for. Stamps are early
+/// by what a processor looks ahead, a few hundred ticks; a free later than this is another story.
+const LOOK_AHEAD_TICKS: u64 = 20_000;
+/// Events between two words of progress.
+const PROGRESS_EVENTS: u64 = 1 << 16;
+
+/// Place in the order of time: tick, frees before the rest, then the thread (for determinism).
+type Key = (u64, u8, u32);
+
+/// Forks stand between frees and allocations of their tick.
+const RANK_FREE: u8 = 0;
+const RANK_FORK: u8 = 1;
+const RANK_REST: u8 = 2;
+
+/// A thread of the recording.
+struct Thread {
+    process: ProcessId,
+    thread: ThreadId,
+    stream: Stream,
+    /// No event of this thread is given an earlier tick: the last one's, or that of a free that an
+    /// allocation was moved behind.
+    floor: u64,
+    /// The reallocation under way, and its first tick.
+    moving: Option<(Moving, u64)>,
+    /// The thread's end came; it is told after whatever still follows.
+    ended: bool,
+}
+
+/// A fork to come.
+struct Fork {
+    child: ProcessId,
+    parent: ProcessId,
+    thread: ThreadId,
+}
+
+/// Events not yet explained, by what became of them.
+#[derive(Default)]
+pub struct Unexplained {
+    counts: Anomalies,
+    damaged: u64,
+    moved: u64,
+}
+
+impl Unexplained {
+    /// For the user.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut note = |count: u64, what: &str| {
+            if count > 0 {
+                notes.push(format!("{count} {what}"));
+            }
+        };
+        note(self.damaged, "blocks of the recording are damaged and left out");
+        note(self.counts.implied_frees, "frees were not seen and are implied");
+        note(self.counts.unknown_frees, "frees are of objects made before the recording or unseen");
+        notes
+    }
+}
+
+/// The merge of a spool into a writer.
+pub struct Merge<'a> {
+    spool: &'a Spool,
+    plan: &'a Plan,
+    writer: &'a mut Writer,
+    namer: Namer,
+    threads: Vec<Thread>,
+    forks: Vec<Fork>,
+    /// Threads by their index; forks from `threads.len()` on.
+    heap: BinaryHeap<Reverse<Key>>,
+    /// What of a process is still to come, forks of it included: at 0 its memory is forgotten.
+    pending: Vec<u32>,
+    unexplained: Unexplained,
+    done: u64,
+}
+
+impl<'a> Merge<'a> {
+    /// Announces all processes and lines up all threads.
+    pub fn new(spool: &'a Spool, plan: &'a Plan, writer: &'a mut Writer) -> Result<Self, Stop> {
+        let mut merge = Merge {
+            spool,
+            plan,
+            writer,
+            namer: Namer::new(),
+            threads: Vec::new(),
+            forks: Vec::new(),
+            heap: BinaryHeap::new(),
+            pending: Vec::new(),
+            unexplained: Unexplained::default(),
+            done: 0,
+        };
+        merge.line_up_threads();
+        merge.line_up_forks();
+        merge.announce()?;
+        Ok(merge)
+    }
+
+    fn line_up_threads(&mut self) {
+        for (process, thread, places) in &self.spool.threads {
+            let stream = Stream::new(places.clone());
+            let index = self.threads.len() as u32;
+            let begins = stream.begins().unwrap_or(0);
+            self.heap.push(Reverse((begins, RANK_FREE, index)));
+            let (process, thread) = (ProcessId(*process), ThreadId(*thread));
+            let (floor, moving, ended) = (self.plan.origin, None, false);
+            self.threads.push(Thread { process, thread, stream, floor, moving, ended });
+            *self.pending_of(process) += 1;
+        }
+    }
+
+    fn line_up_forks(&mut self) {
+        for process in self.plan.processes.values() {
+            let (child, Some(parent)) = (process.info.id, process.info.parent) else { continue };
+            if process.info.begins != Begin::Fork {
+                continue;
+            }
+            let index = (self.threads.len() + self.forks.len()) as u32;
+            let thread = process.forked_by.unwrap_or_default();
+            self.forks.push(Fork { child, parent, thread });
+            self.heap.push(Reverse((process.tick, RANK_FORK, index)));
+            *self.pending_of(parent) += 1;
+        }
+    }
+
+    fn announce(&mut self) -> Result<(), Stop> {
+        for process in self.plan.processes.values() {
+            self.writer.process(process.info.clone())?;
+        }
+        Ok(())
+    }
+
+    fn pending_of(&mut self, process: ProcessId) -> &mut u32 {
+        let index = process.0 as usize;
+        if index >= self.pending.len() {
+            self.pending.resize(index + 1, 0);
+        }
+        &mut self.pending[index]
+    }
+
+    /// Merges everything.
+    pub fn run(mut self, progress: &mut dyn FnMut(Stage)) -> Result<Unexplained, Stop> {
+        while let Some(Reverse((_, _, index))) = self.heap.pop() {
+            match (index as usize).checked_sub(self.threads.len()) {
+                Some(fork) => self.fork(fork)?,
+                None => self.run_of(index as usize, progress)?,
+            }
+        }
+        Ok(self.unexplained)
+    }
+
+    /// The events of one thread up to the next event of another.
+    fn run_of(&mut self, index: usize, progress: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
+        if self.threads[index].stream.peek().is_none() {
+            // Nothing was read of this thread yet: it stood at the tick of its first block.
+            self.threads[index].stream.take(self.spool)?;
+        }
+        let until = self.heap.peek().map_or((u64::MAX, u8::MAX, u32::MAX), |next| next.0);
+        while let Some(key) = self.key(index) {
+            if key > until {
+                self.heap.push(Reverse(key));
+                return Ok(());
+            }
+            if self.must_wait(index) {
+                continue;
+            }
+            let Some(seen) = self.threads[index].stream.take(self.spool)? else { break };
+            self.tell(index, &seen)?;
+            self.done += 1;
+            if self.done.is_multiple_of(PROGRESS_EVENTS) {
+                if signals::interrupted() {
+                    return Err(Stop::Interrupted);
+                }
+                progress(Stage::Writing { done: self.done, total: self.spool.events });
+            }
+        }
+        self.thread_is_over(index)
+    }
+
+    fn key(&self, index: usize) -> Option<Key> {
+        let thread = &self.threads[index];
+        let event = thread.stream.peek()?;
+        let rank = match event.kind {
+            Kind::Free | Kind::ReallocBegin => RANK_FREE,
+            _ => RANK_REST,
+        };
+        Some((event.tick.max(thread.floor), rank, index as u32))
+    }
+
+    /// Whether the thread's next event is an allocation whose address another thread frees a moment
+    /// later: then its floor is raised to that free.
+    fn must_wait(&mut self, index: usize) -> bool {
+        let thread = &self.threads[index];
+        let Some(event) = thread.stream.peek() else { return false };
+        let makes = event.kind.is_alloc() || event.kind == Kind::ReallocEnd;
+        if !makes || event.address == 0 || self.heap.is_empty() {
+            return false;
+        }
+        let (process, address, tick) =
+            (thread.process, event.address, event.tick.max(thread.floor));
+        if !self.namer.is_live(process, address) {
+            return false;
+        }
+        let Some(freed) = self.free_ahead(index, process, address, tick) else { return false };
+        self.threads[index].floor = freed;
+        self.unexplained.moved += 1;
+        true
+    }
+
+    /// When another thread of the process frees the address, if that is soon.
+    fn free_ahead(&self, index: usize, process: ProcessId, address: u64, tick: u64) -> Option<u64> {
+        let others = self.threads.iter().enumerate();
+        others
+            .filter(|(other, thread)| *other != index && thread.process == process)
+            .filter_map(|(_, thread)| {
+                let soon = |event: &Seen| event.tick.max(thread.floor) < tick + LOOK_AHEAD_TICKS;
+                let mut ahead = thread.stream.rest_of_block().take_while(soon);
+                let free = ahead.find(|event| {
+                    matches!(event.kind, Kind::Free | Kind::ReallocBegin)
+                        && event.address == address
+                });
+                free.map(|event| event.tick.max(thread.floor))
+            })
+            .min()
+    }
+
+    /// Tells the trace what was seen.
+    fn tell(&mut self, index: usize, seen: &Seen) -> Result<(), Stop> {
+        let thread = &mut self.threads[index];
+        thread.floor = thread.floor.max(seen.tick);
+        let (process, id) = (thread.process, thread.thread);
+        let tick = Tick(thread.floor - self.plan.origin);
+        let (namer, writer) = (&mut self.namer, &mut *self.writer);
+        let mut written = Ok(());
+        let mut emit = |event| {
+            if written.is_ok() {
+                written = writer.push(&Record { tick, process, thread: id, event });
+            }
+        };
+        match seen.kind {
+            Kind::Free => namer.free(process, id, seen.address, &mut emit),
+            // `realloc(p, 0)` of the GNU C library frees.
+            Kind::ReallocBegin if thread.stream.peek().is_some_and(frees) => {
+                namer.free(process, id, seen.address, &mut emit);
+            }
+            Kind::ReallocBegin => {
+                let moving = namer.realloc_begin(process, seen.address);
+                thread.moving = Some((moving, thread.floor));
+            }
+            Kind::ReallocEnd => {
+                if let Some((moving, began)) = thread.moving.take() {
+                    let began = Tick(began - self.plan.origin);
+                    end_realloc(namer, process, id, moving, seen, began, &mut emit);
+                }
+            }
+            Kind::ThreadStart => emit(Event::ThreadStart),
+            Kind::ThreadEnd => thread.ended = true,
+            Kind::Wide | Kind::Clock => {}
+            kind => namer.alloc(process, id, seen.address, request(api(kind), seen), &mut emit),
+        }
+        written.map_err(Stop::Write)
+    }
+
+    /// A thread has no more events.
+    fn thread_is_over(&mut self, index: usize) -> Result<(), Stop> {
+        let thread = &mut self.threads[index];
+        self.unexplained.damaged += thread.stream.damaged;
+        let (process, id) = (thread.process, thread.thread);
+        if thread.ended {
+            let tick = Tick(thread.floor - self.plan.origin);
+            self.writer.push(&Record { tick, process, thread: id, event: Event::ThreadEnd })?;
+            self.namer.thread_end(process, id);
+        }
+        self.settle(process);
+        Ok(())
+    }
+
+    fn fork(&mut self, index: usize) -> Result<(), Stop> {
+        let Fork { child, parent, thread } = self.forks[index];
+        let inherited = self.namer.fork(parent, child);
+        if let Some(known) = self.plan.processes.get(&child.0) {
+            let mut info = known.info.clone();
+            info.inherited_objects = inherited.objects;
+            info.inherited_bytes = inherited.bytes;
+            self.writer.process(info)?;
+            // The thread's own events may have been moved behind the fork's stamp.
+            let by = self.threads.iter_mut().find(|t| t.process == parent && t.thread == thread);
+            if let Some(by) = by
+                && !by.ended
+            {
+                by.floor = by.floor.max(known.tick);
+                let tick = Tick(by.floor - self.plan.origin);
+                let event = Event::Fork { child };
+                self.writer.push(&Record { tick, process: parent, thread, event })?;
+            }
+        }
+        self.settle(parent);
+        Ok(())
+    }
+
+    /// One thing less to come from a process.
+    fn settle(&mut self, process: ProcessId) {
+        let pending = self.pending_of(process);
+        *pending = pending.saturating_sub(1);
+        if *pending == 0 {
+            let anomalies = self.namer.anomalies(process);
+            let counts = &mut self.unexplained.counts;
+            counts.implied_frees += anomalies.implied_frees;
+            counts.unknown_frees += anomalies.unknown_frees;
+            self.namer.end(process);
+        }
+    }
+}
+
+fn end_realloc(
+    namer: &mut Namer,
+    process: ProcessId,
+    thread: ThreadId,
+    moving: Moving,
+    seen: &Seen,
+    began: Tick,
+    emit: &mut impl FnMut(Event),
+) {
+    let request = request(Api::Malloc, seen);
+    match seen.address {
+        0 => namer.realloc_failed(process, moving, request, emit),
+        address => namer.realloc_end(process, thread, moving, address, request, began, emit),
+    }
+}
+
+/// Whether this is the end of a reallocation that left no object.
+fn frees(end: &Seen) -> bool {
+    end.kind == Kind::ReallocEnd && end.address == 0 && end.size == 0
+}
+
+fn api(kind: Kind) -> Api {
+    match kind {
+        Kind::Calloc => Api::Calloc,
+        Kind::Aligned => Api::Aligned,
+        Kind::New => Api::New,
+        Kind::NewArray => Api::NewArray,
+        _ => Api::Malloc,
+    }
+}
+
+fn request(api: Api, seen: &Seen) -> Request {
+    let usable = match seen.slack {
+        Some(slack) if seen.address != 0 => seen.size.saturating_add(slack),
+        _ => 0,
+    };
+    Request { size: seen.size, align_log2: seen.align_log2, api, usable }
+}

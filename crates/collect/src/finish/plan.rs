@@ -1,0 +1,165 @@
+//! What the facts of a spool say: the recording, its processes, and what is missing.
+
+use crate::spool::facts::FactReader;
+use crate::spool::{Kind, Spool};
+use freehold_record::hello::NOBODY;
+use freehold_trace::{Begin, Ending, Header, ProcessId, ProcessInfo, ThreadId};
+use std::collections::BTreeMap;
+
+/// A process as its facts describe it.
+pub struct Process {
+    /// For the trace.
+    pub info: ProcessInfo,
+    /// The thread that forked it; none where unknown.
+    pub forked_by: Option<ThreadId>,
+    /// When it was forked, or began.
+    pub tick: u64,
+    /// Its end was seen, or its exec.
+    pub ended: bool,
+}
+
+/// The facts of a recording.
+#[derive(Default)]
+pub struct Plan {
+    /// The tick at which the recording began.
+    pub origin: u64,
+    /// Processes by number.
+    pub processes: BTreeMap<u32, Process>,
+    /// Events that are not in the spool.
+    pub lost: u64,
+    started_unix_ms: u64,
+    recorder: String,
+    command: Vec<String>,
+    ticks_per_second: u64,
+    whole: bool,
+    cut_off: u64,
+    alive: u64,
+}
+
+impl Plan {
+    /// Reads the facts. None without the first of them.
+    pub fn read(spool: &Spool) -> Option<Plan> {
+        let mut plan = Plan { cut_off: spool.cut_off, ..Plan::default() };
+        let (first, rest) = spool.facts.split_first()?;
+        if first.kind != Kind::Start {
+            return None;
+        }
+        plan.start(first.reader())?;
+        for fact in rest {
+            // A fact that makes no sense is as good as none.
+            let _ = match fact.kind {
+                Kind::Process => plan.process(fact.process, fact.reader()),
+                Kind::End => plan.end(fact.process, fact.reader()),
+                Kind::Clock => plan.clock(fact.reader()),
+                Kind::Finish => plan.finish(fact.reader()),
+                Kind::Start | Kind::Events => None,
+            };
+        }
+        Some(plan)
+    }
+
+    fn start(&mut self, mut fact: FactReader<'_>) -> Option<()> {
+        self.origin = fact.number()?;
+        self.started_unix_ms = fact.number()?;
+        self.recorder = fact.text()?;
+        self.command = fact.texts()?;
+        Some(())
+    }
+
+    fn process(&mut self, number: u32, mut fact: FactReader<'_>) -> Option<()> {
+        let begins = fact.number()?;
+        let parent = fact.number()? as u32;
+        let forked_by = fact.number()? as u32;
+        let tick = fact.number()?;
+        let os_pid = fact.number()? as u32;
+        let command = fact.texts()?;
+        let info = ProcessInfo {
+            id: ProcessId(number),
+            parent: self.processes.contains_key(&parent).then_some(ProcessId(parent)),
+            begins: match begins {
+                1 => Begin::Fork,
+                2 => Begin::Exec,
+                _ => Begin::Root,
+            },
+            os_pid,
+            command,
+            ..ProcessInfo::default()
+        };
+        let forked_by = (forked_by != NOBODY).then_some(ThreadId(forked_by));
+        self.processes.insert(number, Process { info, forked_by, tick, ended: false });
+        Some(())
+    }
+
+    fn end(&mut self, number: u32, mut fact: FactReader<'_>) -> Option<()> {
+        let process = self.processes.get_mut(&number)?;
+        let (how, value) = (fact.number()?, fact.number()? as i32);
+        process.info.ended = match how {
+            1 => Some(Ending::Code(value)),
+            2 => Some(Ending::Signal(value)),
+            0 => Some(Ending::Unknown),
+            _ => None,
+        };
+        process.ended = how != 4;
+        self.alive += u64::from(how == 4);
+        Some(())
+    }
+
+    fn clock(&mut self, mut fact: FactReader<'_>) -> Option<()> {
+        self.ticks_per_second = fact.number()?;
+        Some(())
+    }
+
+    fn finish(&mut self, mut fact: FactReader<'_>) -> Option<()> {
+        self.ticks_per_second = fact.number()?;
+        self.lost = fact.number()?;
+        self.whole = true;
+        Some(())
+    }
+
+    /// The trace's header.
+    pub fn header(&self) -> Header {
+        Header {
+            ticks_per_second: self.ticks_per_second.max(1),
+            ticks_are_events: false,
+            started_unix_ms: self.started_unix_ms,
+            command: self.command.clone(),
+            recorder: self.recorder.clone(),
+            machine: machine(),
+            notes: self.notes(),
+        }
+    }
+
+    /// What the user should know about what is missing.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.whole {
+            let lag = "the last second of it may be missing";
+            notes.push(format!("the recorder did not end properly: {lag}"));
+        }
+        if self.cut_off > 0 {
+            notes.push(format!(
+                "the last {} bytes of the recording are no whole block",
+                self.cut_off
+            ));
+        }
+        if self.lost > 0 {
+            notes.push(format!("{} events happened but could not be stored", self.lost));
+        }
+        match self.alive {
+            0 => {}
+            1 => notes.push("a process outlived the program; it is recorded until then".into()),
+            n => notes.push(format!("{n} processes outlived the program; recorded until then")),
+        }
+        notes
+    }
+}
+
+fn machine() -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    facts.insert("cpus".to_owned(), cpus.to_string());
+    if let Ok(kernel) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
+        facts.insert("kernel".to_owned(), kernel.trim().to_owned());
+    }
+    facts
+}

@@ -1,0 +1,148 @@
+//! What the drain knows of a process: its rings, and the events of its threads on their way.
+//!
+//! Invariant: events of one thread reach the spool in the order of their ring, whatever ring it is.
+
+use crate::mapping::Shared;
+use crate::spool::SpoolWriter;
+use crate::spool::codec::Encoder;
+use freehold_record::packed::{Kind, Packed, TICK_BITS};
+use freehold_record::ring::{self, RingHead, Slot};
+use freehold_record::ring_set::{RINGS, RingSet, SLOTS};
+use rustc_hash::FxHashMap;
+use std::sync::atomic::Ordering;
+
+/// A process being recorded.
+pub struct Live {
+    number: u32,
+    sets: Vec<(Shared<RingSet>, [Ring; RINGS])>,
+    /// By the thread's number.
+    threads: FxHashMap<u32, Encoder>,
+}
+
+/// The consumer's side of a ring.
+#[derive(Clone, Copy, Default)]
+struct Ring {
+    tail: u64,
+    /// The upper bits of ticks, as the last Clock event told them.
+    epoch: u64,
+    /// A Wide event whose event has not come yet.
+    wide: Option<Packed>,
+}
+
+impl Live {
+    /// A process with its first ring set.
+    pub fn new(number: u32, set: Shared<RingSet>) -> Live {
+        let sets = vec![(set, [Ring::default(); RINGS])];
+        Live { number, sets, threads: FxHashMap::default() }
+    }
+
+    /// The process got more rings.
+    pub fn add(&mut self, set: Shared<RingSet>) {
+        self.sets.push((set, [Ring::default(); RINGS]));
+    }
+
+    /// Drains all rings once. How many events there were.
+    pub fn drain(&mut self, spool: &mut SpoolWriter) -> u64 {
+        let Live { number, sets, threads } = self;
+        let mut events = 0;
+        for (set, rings) in sets {
+            for (index, ring) in rings.iter_mut().enumerate() {
+                let (head, slots) = set.ring(index);
+                // The state first: a ring that is closed by now is whole by now.
+                let state = head.state();
+                if state != ring::USED && state != ring::CLOSED {
+                    continue;
+                }
+                let thread = head.rare.0.thread.load(Ordering::Relaxed);
+                let encoder = threads.entry(thread).or_default();
+                let ended = ring.drain(head, slots, encoder, &mut events, &mut |encoder| {
+                    spool.events(*number, thread, encoder);
+                });
+                if state == ring::CLOSED {
+                    head.set_free();
+                }
+                if ended {
+                    spool.events(*number, thread, encoder);
+                    threads.remove(&thread);
+                }
+            }
+        }
+        events
+    }
+
+    /// Stores what waits, so that a killed parent loses little.
+    pub fn flush(&mut self, spool: &mut SpoolWriter) {
+        for (&thread, encoder) in &mut self.threads {
+            spool.events(self.number, thread, encoder);
+        }
+    }
+
+    /// Tells the process to stop recording.
+    pub fn stop(&self) {
+        for (set, _) in &self.sets {
+            set.stop.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Events that the process could not hand over.
+    pub fn lost(&self) -> u64 {
+        let lost = |set: &RingSet| {
+            let of_rings = set.heads.iter().map(|head| head.rare.0.lost.load(Ordering::Relaxed));
+            of_rings.sum::<u64>() + set.lost.load(Ordering::Relaxed)
+        };
+        self.sets.iter().map(|(set, _)| lost(set)).sum()
+    }
+}
+
+impl Ring {
+    /// Takes everything there is. True if the thread's end was among it.
+    fn drain(
+        &mut self,
+        head: &RingHead,
+        slots: &[Slot; SLOTS],
+        encoder: &mut Encoder,
+        events: &mut u64,
+        store: &mut impl FnMut(&mut Encoder),
+    ) -> bool {
+        let range = head.published(self.tail, SLOTS as u64);
+        if range.is_empty() {
+            return false;
+        }
+        *events += range.end - range.start;
+        let mut ended = false;
+        for at in range.clone() {
+            let event = slots[at as usize & (SLOTS - 1)].get();
+            // What is no event was written by a program that overwrites our memory.
+            let Some(kind) = event.kind() else { continue };
+            if kind == Kind::Clock {
+                self.epoch = event.1 >> TICK_BITS;
+                continue;
+            }
+            if kind == Kind::Wide {
+                self.wide = Some(event);
+                continue;
+            }
+            ended |= kind == Kind::ThreadEnd;
+            let tick = self.epoch << TICK_BITS | event.low_tick();
+            if let Some(wide) = self.wide.take() {
+                encoder.push(Kind::Wide, wide, tick);
+            }
+            encoder.push(kind, event, tick);
+            if encoder.len() >= crate::spool::BLOCK_BYTES {
+                store(encoder);
+            }
+        }
+        self.tail = range.end;
+        if head.release(self.tail) {
+            wake(head);
+        }
+        ended
+    }
+}
+
+/// Wakes the producer that waits for room.
+fn wake(head: &RingHead) {
+    let word = &raw const head.rare.0.waiting;
+    // SAFETY: the kernel reads the address only; the futex is shared between processes.
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+}

@@ -1,0 +1,242 @@
+//! The events of a block, packed: about five bytes each before zstd.
+//!
+//! ```text
+//!   tag       kind (4 bits), length of the time (2), form of the address (2)
+//!   time      1, 2, 3 or 8 bytes: ticks since the event before
+//!   address   0 (as before), 2 or 3 (signed distance to the one before, in 16 bytes), 6 (itself)
+//!   size      LEB128      ┐ where the event has them
+//!   slack     LEB128      ┘
+//! ```
+//!
+//! Invariant: a block is decoded by itself: distances begin at the tick in its head and address 0.
+
+use freehold_record::packed::{Kind, Packed, SLACK_UNKNOWN, WIDE_SLACK_UNKNOWN};
+
+/// An event as the finisher sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The whole tick.
+    pub tick: u64,
+    /// What.
+    pub kind: Kind,
+    /// Where; 0 for failures and for what has no address.
+    pub address: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Usable bytes beyond those; none where unknown.
+    pub slack: Option<u64>,
+    /// log2 of the alignment asked for; 0 for none.
+    pub align_log2: u8,
+}
+
+/// Longest event: tag, time, address, size and slack.
+const LONGEST: usize = 1 + 8 + 6 + 10 + 10;
+
+/// Packs the events of a block.
+#[derive(Default)]
+pub struct Encoder {
+    bytes: Vec<u8>,
+    first: u64,
+    tick: u64,
+    address: u64,
+    count: u32,
+}
+
+impl Encoder {
+    /// Adds an event at its whole tick (that of the event to come, for [`Kind::Wide`]).
+    #[inline]
+    pub fn push(&mut self, kind: Kind, event: Packed, tick: u64) {
+        if self.bytes.is_empty() {
+            (self.first, self.tick) = (tick, tick);
+        }
+        self.count += u32::from(kind != Kind::Wide);
+        let mut out = Bytes { buffer: [0; LONGEST + 8], len: 1 };
+        // A tick before the last one (a signal handler broke in) is moved to it.
+        let time = tick.saturating_sub(self.tick);
+        self.tick += time;
+        let time_form = out.time(time);
+        let address_form = match kind {
+            Kind::Wide => {
+                out.byte(event.wide_align_log2());
+                out.leb(event.1);
+                out.leb(event.wide_slack());
+                0
+            }
+            Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock => 0,
+            Kind::Free | Kind::ReallocBegin => out.address(event.address(), &mut self.address),
+            _ => {
+                let form = out.address(event.address(), &mut self.address);
+                out.leb(event.size());
+                out.leb(event.slack());
+                form
+            }
+        };
+        out.buffer[0] = kind as u8 | time_form << 4 | address_form << 6;
+        self.bytes.extend_from_slice(&out.buffer[..out.len]);
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The block: bytes, events and first tick.
+    pub fn block(&self) -> (&[u8], u32, u64) {
+        (&self.bytes, self.count, self.first)
+    }
+
+    /// Begins the next block.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+        self.address = 0;
+    }
+}
+
+/// An event being packed. Whole words are stored and the length moved by less, which is quicker
+/// than storing exact lengths; so the buffer is a word longer than the longest event.
+struct Bytes {
+    buffer: [u8; LONGEST + 8],
+    len: usize,
+}
+
+impl Bytes {
+    #[inline]
+    fn word(&mut self, word: u64, bytes: usize) {
+        self.buffer[self.len..self.len + 8].copy_from_slice(&word.to_le_bytes());
+        self.len += bytes;
+    }
+
+    fn byte(&mut self, byte: u8) {
+        self.word(u64::from(byte), 1);
+    }
+
+    #[inline]
+    fn time(&mut self, time: u64) -> u8 {
+        let (form, bytes) = match time {
+            0..=0xFF => (0, 1),
+            0x100..=0xFFFF => (1, 2),
+            0x1_0000..=0xFF_FFFF => (2, 3),
+            _ => (3, 8),
+        };
+        self.word(time, bytes);
+        form
+    }
+
+    #[inline]
+    fn address(&mut self, address: u64, last: &mut u64) -> u8 {
+        let distance = address.wrapping_sub(*last) as i64;
+        *last = address;
+        let units = distance >> 4;
+        if distance == 0 {
+            return 0;
+        }
+        if distance & 15 == 0 && units == i64::from(units as i16) {
+            self.word(units as u64, 2);
+            return 1;
+        }
+        if distance & 15 == 0 && (-(1 << 23)..1 << 23).contains(&units) {
+            self.word(units as u64, 3);
+            return 2;
+        }
+        self.word(address, 6);
+        3
+    }
+
+    #[inline]
+    fn leb(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.word(value & 0x7F | 0x80, 1);
+            value >>= 7;
+        }
+        self.word(value, 1);
+    }
+}
+
+/// Unpacks a block.
+#[derive(Clone)]
+pub struct Decoder {
+    at: usize,
+    tick: u64,
+    address: u64,
+}
+
+impl Decoder {
+    /// At the beginning of a block whose head names `first`.
+    pub fn new(first: u64) -> Decoder {
+        Decoder { at: 0, tick: first, address: 0 }
+    }
+
+    /// The next event of the block, [`Kind::Wide`] ones merged into those that follow. None at the
+    /// end of the block, and where its bytes make no sense (a checksum stands before that).
+    pub fn next(&mut self, block: &[u8]) -> Option<Event> {
+        let mut wide = None;
+        loop {
+            let tag = *block.get(self.at)?;
+            self.at += 1;
+            let kind = Kind::from_number(tag & 15)?;
+            let time = self.word(block, [1, 2, 3, 8][usize::from(tag >> 4 & 3)])?;
+            self.tick = self.tick.wrapping_add(time);
+            if kind == Kind::Wide {
+                let align_log2 = self.word(block, 1)? as u8;
+                let (size, slack) = (self.leb(block)?, self.leb(block)?);
+                wide = Some((size, (slack != WIDE_SLACK_UNKNOWN).then_some(slack), align_log2));
+                continue;
+            }
+            let mut event =
+                Event { tick: self.tick, kind, address: 0, size: 0, slack: None, align_log2: 0 };
+            if !matches!(kind, Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock) {
+                event.address = self.address(block, tag >> 6)?;
+            }
+            if kind.is_alloc() || kind == Kind::ReallocEnd {
+                event.size = self.leb(block)?;
+                let slack = self.leb(block)?;
+                event.slack = (slack != SLACK_UNKNOWN).then_some(slack);
+            }
+            if let Some((size, slack, align_log2)) = wide {
+                event = Event { size, slack, align_log2, ..event };
+            }
+            return Some(event);
+        }
+    }
+
+    fn word(&mut self, block: &[u8], bytes: usize) -> Option<u64> {
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(block.get(self.at..self.at + bytes)?);
+        self.at += bytes;
+        Some(u64::from_le_bytes(word))
+    }
+
+    fn address(&mut self, block: &[u8], form: u8) -> Option<u64> {
+        self.address = match form {
+            0 => self.address,
+            1 => {
+                let units = self.word(block, 2)? as i16;
+                self.far(i64::from(units))
+            }
+            2 => {
+                let units = self.word(block, 3)? << 40;
+                self.far(units as i64 >> 40)
+            }
+            _ => self.word(block, 6)?,
+        };
+        Some(self.address)
+    }
+
+    fn far(&self, units: i64) -> u64 {
+        self.address.wrapping_add_signed(units << 4)
+    }
+
+    fn leb(&mut self, block: &[u8]) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = *block.get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}

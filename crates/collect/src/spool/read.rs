@@ -1,0 +1,172 @@
+//! Reads a spool: an index of its blocks first, then the events of each thread in turn.
+
+use super::codec::{Decoder, Event};
+use super::facts::FactReader;
+use super::{BLOCK_BYTES, BlockHead, HEAD_BYTES, Kind, checksum};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// No block is longer than this, before or after compression: what claims to be is damage.
+const MAX_BLOCK: u32 = 4 * BLOCK_BYTES as u32;
+/// No fact is longer: a command line has at most 2 MiB.
+const MAX_FACT: u32 = 16 << 20;
+
+/// A block of events.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    offset: u64,
+    head: BlockHead,
+    crc: u32,
+}
+
+/// A fact as it stands in the file.
+pub struct Fact {
+    /// Which.
+    pub kind: Kind,
+    /// Of which process.
+    pub process: u32,
+    bytes: Vec<u8>,
+}
+
+impl Fact {
+    /// A reader at its beginning.
+    pub fn reader(&self) -> FactReader<'_> {
+        FactReader(&self.bytes)
+    }
+}
+
+/// An indexed spool.
+pub struct Spool {
+    file: File,
+    /// Facts in the order of the file.
+    pub facts: Vec<Fact>,
+    /// The blocks of each thread in its order, threads in the order of their first block.
+    pub threads: Vec<(u32, u32, Vec<Place>)>,
+    /// Events in all blocks.
+    pub events: u64,
+    /// Bytes at the end of the file that are no whole block.
+    pub cut_off: u64,
+}
+
+impl Spool {
+    /// Reads all heads. O(blocks).
+    pub fn open(path: &Path) -> io::Result<Spool> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        let mut spool =
+            Spool { file, facts: Vec::new(), threads: Vec::new(), events: 0, cut_off: 0 };
+        let mut by_thread = FxHashMap::default();
+        let mut offset = 0;
+        while let Some((head, crc)) = spool.head(offset, len)? {
+            let place = Place { offset: offset + HEAD_BYTES as u64, head, crc };
+            if head.kind == Kind::Events {
+                let threads = &mut spool.threads;
+                let index = *by_thread.entry((head.process, head.thread)).or_insert_with(|| {
+                    threads.push((head.process, head.thread, Vec::new()));
+                    threads.len() - 1
+                });
+                spool.threads[index].2.push(place);
+                spool.events += u64::from(head.count);
+            } else {
+                let mut bytes = Vec::new();
+                if spool.stored(&place, &mut bytes)? {
+                    spool.facts.push(Fact { kind: head.kind, process: head.process, bytes });
+                }
+            }
+            offset = place.offset + u64::from(head.stored_len);
+        }
+        spool.cut_off = len - offset;
+        Ok(spool)
+    }
+
+    /// The head at `offset`, if a whole block can stand there.
+    fn head(&self, offset: u64, len: u64) -> io::Result<Option<(BlockHead, u32)>> {
+        if len - offset < HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut bytes = [0; HEAD_BYTES];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        let limit = |kind| if kind == Kind::Events { MAX_BLOCK } else { MAX_FACT };
+        Ok(BlockHead::decode(&bytes).filter(|(head, _)| {
+            head.raw_len <= limit(head.kind)
+                && head.stored_len <= limit(head.kind)
+                && u64::from(head.stored_len) <= len - offset - HEAD_BYTES as u64
+        }))
+    }
+
+    /// The payload of a block; false if its checksum is wrong.
+    fn stored(&self, place: &Place, out: &mut Vec<u8>) -> io::Result<bool> {
+        out.resize(place.head.stored_len as usize, 0);
+        self.file.read_exact_at(out, place.offset)?;
+        Ok(checksum(&place.head.encode(&[])[..36], out) == place.crc)
+    }
+}
+
+/// The events of one thread, one after the other.
+pub struct Stream {
+    places: std::vec::IntoIter<Place>,
+    block: Vec<u8>,
+    decoder: Decoder,
+    next: Option<Event>,
+    /// Blocks that could not be read.
+    pub damaged: u64,
+}
+
+impl Stream {
+    /// A stream over the blocks of a thread; reads nothing yet.
+    pub fn new(places: Vec<Place>) -> Stream {
+        Stream {
+            places: places.into_iter(),
+            block: Vec::new(),
+            decoder: Decoder::new(0),
+            next: None,
+            damaged: 0,
+        }
+    }
+
+    /// The tick at which the first unread block begins.
+    pub fn begins(&self) -> Option<u64> {
+        self.places.as_slice().first().map(|place| place.head.first)
+    }
+
+    /// Looks at the next event without taking it.
+    pub fn peek(&self) -> Option<&Event> {
+        self.next.as_ref()
+    }
+
+    /// Takes the next event, and reads on.
+    pub fn take(&mut self, spool: &Spool) -> io::Result<Option<Event>> {
+        let taken = self.next.take();
+        self.next = self.decoder.next(&self.block);
+        while self.next.is_none() && self.load(spool)? {
+            self.next = self.decoder.next(&self.block);
+        }
+        Ok(taken)
+    }
+
+    /// The rest of the current block, the event that `peek` shows first.
+    pub fn rest_of_block(&self) -> impl Iterator<Item = Event> + '_ {
+        let mut decoder = self.decoder.clone();
+        self.next.into_iter().chain(std::iter::from_fn(move || decoder.next(&self.block)))
+    }
+
+    /// Reads the next block that is sound; false after the last.
+    fn load(&mut self, spool: &Spool) -> io::Result<bool> {
+        let mut stored = Vec::new();
+        for place in self.places.by_ref() {
+            let sound = spool.stored(&place, &mut stored)?;
+            let raw = zstd::bulk::decompress(&stored, place.head.raw_len as usize);
+            if let (true, Ok(raw)) = (sound, raw) {
+                self.block = raw;
+                self.decoder = Decoder::new(place.head.first);
+                return Ok(true);
+            }
+            self.damaged += 1;
+        }
+        self.block = Vec::new();
+        Ok(false)
+    }
+}

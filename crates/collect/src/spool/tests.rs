@@ -1,0 +1,118 @@
+use super::codec::{Encoder, Event};
+use super::facts::FactWriter;
+use super::*;
+use freehold_record::packed::{Kind as Op, Packed, SLACK_UNKNOWN, WIDE_SLACK_UNKNOWN};
+
+fn read_all(spool: &Spool, index: usize) -> Vec<Event> {
+    let mut stream = Stream::new(spool.threads[index].2.clone());
+    stream.take(spool).unwrap();
+    std::iter::from_fn(|| stream.take(spool).unwrap()).collect()
+}
+
+#[test]
+fn every_shape_of_event_survives() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let mut writer = SpoolWriter::create(&path).unwrap();
+    let mut encoder = Encoder::default();
+    let mut expected = Vec::new();
+    let mut tick = 1 << 50;
+    let addresses = [0x7FFF_0000_1230, 0x7FFF_0000_1230, 0x7FFF_0000_1270, 0x7FFF_0010_0000, 8, 0];
+    for step in [0, 0xFF, 0x100, 0xFFFF, 0x1_0000, 0xFF_FFFF, 0x100_0000, 1 << 45] {
+        for address in addresses {
+            tick += step;
+            let size = step & 0xFF_FFFF;
+            encoder.push(Op::Malloc, Packed::new(Op::Malloc, address, 8, size, tick), tick);
+            let event =
+                Event { tick, kind: Op::Malloc, address, size, slack: Some(8), align_log2: 0 };
+            expected.push(event);
+            encoder.push(Op::Free, Packed::new(Op::Free, address, 0, 0, tick), tick);
+            expected.push(Event { kind: Op::Free, size: 0, slack: None, ..event });
+        }
+    }
+    let unknown = Packed::new(Op::New, 16, SLACK_UNKNOWN, 3, tick);
+    encoder.push(Op::New, unknown, tick);
+    expected.push(Event { tick, kind: Op::New, address: 16, size: 3, slack: None, align_log2: 0 });
+    for (size, slack) in [(u64::MAX, Some(1 << 30)), (5, None)] {
+        let wide = Packed::wide(size, slack.unwrap_or(WIDE_SLACK_UNKNOWN), 12);
+        encoder.push(Op::Wide, wide, tick);
+        encoder.push(Op::Aligned, Packed::new(Op::Aligned, 4096, 0, 0, tick), tick);
+        let (kind, address) = (Op::Aligned, 4096);
+        expected.push(Event { tick, kind, address, size, slack, align_log2: 12 });
+    }
+    writer.events(3, 1, &mut encoder);
+    let spool = Spool::open(&path).unwrap();
+    assert_eq!(read_all(&spool, 0), expected);
+}
+
+#[test]
+fn threads_are_read_apart_and_facts_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let mut writer = SpoolWriter::create(&path).unwrap();
+    let mut encoder = Encoder::default();
+    let words = vec!["a".to_string(), String::new(), "é".to_string()];
+    writer.fact(Kind::Start, 0, &FactWriter::default().number(7).texts(&words));
+    for round in 0..3u64 {
+        for thread in 0..2 {
+            for step in 0..10 {
+                let tick = round * 100 + step;
+                encoder.push(Op::Free, Packed::new(Op::Free, tick, 0, 0, tick), tick);
+            }
+            writer.events(0, thread, &mut encoder);
+        }
+    }
+    writer.fact(Kind::End, 5, &FactWriter::default());
+    let spool = Spool::open(&path).unwrap();
+    assert_eq!((spool.events, spool.cut_off, spool.threads.len()), (60, 0, 2));
+    let ticks: Vec<u64> = read_all(&spool, 1).iter().map(|event| event.tick).collect();
+    let expected: Vec<u64> =
+        (0..3).flat_map(|round| (0..10).map(move |s| round * 100 + s)).collect();
+    assert_eq!(ticks, expected);
+    let mut fact = spool.facts[0].reader();
+    assert_eq!((fact.number(), fact.texts(), fact.number()), (Some(7), Some(words), None));
+    assert_eq!((spool.facts[1].kind, spool.facts[1].process), (Kind::End, 5));
+}
+
+#[test]
+fn what_a_killed_parent_leaves_is_read_to_its_last_whole_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let mut writer = SpoolWriter::create(&path).unwrap();
+    let mut encoder = Encoder::default();
+    for block in 0..4u64 {
+        encoder.push(Op::Free, Packed::new(Op::Free, 16, 0, 0, block), block);
+        writer.events(0, 0, &mut encoder);
+    }
+    let whole = std::fs::read(&path).unwrap();
+    for len in 0..whole.len() {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        let spool = Spool::open(&path).unwrap();
+        assert_eq!(spool.events, (len * 4 / whole.len()) as u64, "{len} bytes");
+        assert_eq!(spool.cut_off, (len % (whole.len() / 4)) as u64);
+    }
+}
+
+#[test]
+fn a_damaged_block_is_skipped_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let mut writer = SpoolWriter::create(&path).unwrap();
+    let mut encoder = Encoder::default();
+    for block in 0..3u64 {
+        encoder.push(Op::Free, Packed::new(Op::Free, 16, 0, 0, block), block);
+        writer.events(0, 0, &mut encoder);
+    }
+    let mut bytes = std::fs::read(&path).unwrap();
+    let second = bytes.len() / 3 + HEAD_BYTES + 2;
+    bytes[second] ^= 0x40;
+    std::fs::write(&path, &bytes).unwrap();
+    let spool = Spool::open(&path).unwrap();
+    let mut stream = Stream::new(spool.threads[0].2.clone());
+    stream.take(&spool).unwrap();
+    let mut ticks = Vec::new();
+    while let Some(event) = stream.take(&spool).unwrap() {
+        ticks.push(event.tick);
+    }
+    assert_eq!((ticks, stream.damaged), (vec![0, 2], 1));
+}
