@@ -1,5 +1,6 @@
 //! The project's own chores, so that people and CI run the very same commands.
 
+mod bench;
 mod sources;
 mod tidy;
 
@@ -22,10 +23,13 @@ struct Cli {
 enum Chore {
     /// Check what the compiler does not: layers, SAFETY arguments, dead links, file budgets, names.
     Tidy,
+    /// Measure Freehold beside its peers: time, memory, latency, start-up, instructions (bench/README.md).
+    Bench(bench::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
+        Chore::Bench(options) => bench::run(&options),
     }
 }

@@ -1,0 +1,43 @@
+/* fixed SIZE LIVE OPS ORDER THREADS
+ *
+ * One size. Each thread holds LIVE blocks and replaces one OPS times: the oldest (ORDER fifo), the
+ * newest of a stack that breathes by LIVE (lifo), or any (random).
+ */
+#include "bench.h"
+
+typedef struct { size_t size; uint32_t live; uint64_t ops; char order; uint64_t seed; } Work;
+
+static void breathe(const Work *w, Slot *slots) {
+    for (uint64_t done = 0; done < w->ops; done += w->live) {
+        for (uint32_t i = 0; i < w->live; i++) slot_fill(&slots[i], w->size);
+        for (uint32_t i = w->live; i-- > 0;) slot_clear(&slots[i]);
+    }
+}
+
+static void replace(const Work *w, Slot *slots) {
+    Rng rng = rng_of(w->seed);
+    uint32_t oldest = 0;
+    for (uint64_t done = 0; done < w->ops; done++) {
+        uint32_t i = w->order == 'r' ? below(&rng, w->live) : oldest++;
+        if (oldest == w->live) oldest = 0;
+        slot_clear(&slots[i]);
+        slot_fill(&slots[i], w->size);
+    }
+    for (uint32_t i = 0; i < w->live; i++) slot_clear(&slots[i]);
+}
+
+static void *body(void *context) {
+    const Work *w = context;
+    Slot *slots = table(w->live * sizeof *slots);
+    if (w->order == 'l') breathe(w, slots); else replace(w, slots);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    uint32_t threads = (uint32_t)number(argc, argv, 5);
+    Work *works = table(threads * sizeof *works);
+    for (uint32_t i = 0; i < threads; i++)
+        works[i] = (Work){number(argc, argv, 1), (uint32_t)number(argc, argv, 2), number(argc, argv, 3), argv[4][0], i + 1};
+    double seconds = run_threads(threads, body, works, sizeof *works);
+    report(works[0].ops * threads, seconds);
+}

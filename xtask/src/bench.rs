@@ -1,0 +1,216 @@
+//! `cargo xtask bench`: Freehold beside its peers, measured so that a reader can trust or repeat it.
+//!
+//! What runs is data (`bench/workloads.toml`), who competes is `allocators`, how is `rounds` (interleaved, rotated, warmed
+//! up, bindings verified) and `launch` (one run's cost), what is printed is `summary`; raw data always stays. Nothing
+//! missing is passed over: a peer or program that is not there, or a run that fails, fails the bench.
+
+mod allocators;
+mod binding;
+mod callgrind;
+mod compile;
+mod facts;
+mod history;
+mod instructions;
+mod latency;
+mod launch;
+mod peers;
+mod place;
+mod raw;
+mod redis;
+mod returns;
+mod rounds;
+mod rows;
+mod startup;
+mod stats;
+mod suite;
+mod summary;
+mod table;
+
+use allocators::Allocator;
+use clap::{Args, Subcommand};
+use place::Place;
+use raw::Raw;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use suite::Suite;
+
+/// What to measure, against whom.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo xtask bench                                     everything, some 45 minutes
+  cargo xtask bench --quick --only larson,prodcons      two rows, small
+  cargo xtask bench --allocators glibc,glibc-again,freehold,mine=/opt/lib/libmine.so
+  cargo xtask bench instructions --only mixed           counted instructions instead of time")]
+pub struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Only rows whose name contains one of these, separated by commas (also returns, latency and start-up).
+    #[arg(long, global = true, value_name = "PATTERNS", default_value = "")]
+    only: String,
+    /// Columns, separated by commas: names, or NAME=LIBRARY for any other preload library.
+    #[arg(long, global = true, value_name = "LIST", default_value = allocators::DEFAULT)]
+    allocators: String,
+    /// Counted rounds per row, after one that is not.
+    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Smaller parameters: a look at whether all is well, not a measurement.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Where the raw data goes (JSON lines); by default bench/results/DATE-NAME.jsonl.
+    #[arg(long, global = true, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The NAME in that default.
+    #[arg(long, global = true, default_value = "run")]
+    name: String,
+    /// Print the summary of the timed rows as JSON instead of tables.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Count instructions: of single calls by stepping, of whole workloads under valgrind.
+    Instructions,
+    /// Print the list of rows as WORKLOADS.md shows it.
+    List,
+}
+
+/// Runs the chore; the exit code is 1 when any run failed.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let suite = suite::load()?;
+    if matches!(options.what, Some(What::List)) {
+        print!("{}", suite::markdown(&suite));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let place = place::open()?;
+    let chosen = Suite {
+        micro: suite.micro.into_iter().filter(|row| options.chooses(&row.name)).collect(),
+        program: suite.program.into_iter().filter(|row| options.chooses(&row.name)).collect(),
+    };
+    compile::all(&place, chosen.micro.iter().map(|row| row.source.as_str()))?;
+    let allocators = allocators::resolve(&options.allocators, &place)?;
+    let head = facts::head(&allocators, usize::from(options.runs), options.quick);
+    let mut raw = Raw::create(&options.raw_file(), &head)?;
+    let bench = Bench { options, place: &place, allocators: &allocators };
+    let whole = match options.what {
+        Some(What::Instructions) => bench.instructions(&chosen, &mut raw)?,
+        _ => bench.everything(&chosen, &mut raw)?,
+    };
+    eprintln!("raw data: {}", raw.finish()?.display());
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Options {
+    fn chooses(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.split(',').any(|pattern| name.contains(pattern.trim()))
+    }
+
+    fn raw_file(&self) -> PathBuf {
+        let default = || {
+            suite::folder().join("results").join(format!("{}-{}.jsonl", facts::date(), self.name))
+        };
+        self.out.clone().unwrap_or_else(default)
+    }
+}
+
+/// One invocation.
+struct Bench<'a> {
+    options: &'a Options,
+    place: &'a Place,
+    allocators: &'a [Allocator],
+}
+
+impl Bench<'_> {
+    fn everything(&self, chosen: &Suite, raw: &mut Raw) -> anyhow::Result<bool> {
+        let mut whole = self.timed(chosen, raw)?;
+        for pattern in returns::PATTERNS
+            .iter()
+            .filter(|pattern| self.options.chooses(&format!("returns-{pattern}")))
+        {
+            eprintln!("returns-{pattern}");
+            whole &= self.show(returns::measure(
+                self.place,
+                self.allocators,
+                pattern,
+                self.options.quick,
+                raw,
+            )?);
+        }
+        if self.options.chooses("latency") {
+            eprintln!("latency");
+            let rounds = usize::from(self.options.runs.min(5));
+            whole &= self.show(latency::measure(
+                self.place,
+                self.allocators,
+                rounds,
+                self.options.quick,
+                raw,
+            )?);
+        }
+        if self.options.chooses("start-up") {
+            eprintln!("start-up");
+            whole &=
+                self.show(startup::measure(self.place, self.allocators, self.options.quick, raw)?);
+        }
+        Ok(whole)
+    }
+
+    /// The micro workloads and the programs.
+    fn timed(&self, chosen: &Suite, raw: &mut Raw) -> anyhow::Result<bool> {
+        let quick = self.options.quick;
+        let micro = chosen.micro.iter().map(|row| Ok(rows::of_micro(self.place, row, quick)));
+        let programs = chosen.program.iter().map(|row| rows::of_program(self.place, row, quick));
+        let rows = micro.chain(programs).collect::<anyhow::Result<Vec<_>>>()?;
+        if rows.is_empty() {
+            return Ok(true);
+        }
+        let mut measured = Vec::new();
+        for row in &rows {
+            eprintln!("{}", row.name);
+            measured.push(rounds::measure(
+                self.place,
+                row,
+                self.allocators,
+                usize::from(self.options.runs),
+                raw,
+            )?);
+        }
+        let summary = summary::Summary { allocators: self.allocators, rows: &measured };
+        if self.options.json {
+            println!("{:#}", summary.json());
+        } else {
+            print!("{}", summary.tables());
+        }
+        Ok(summary.is_whole())
+    }
+
+    fn instructions(&self, chosen: &Suite, raw: &mut Raw) -> anyhow::Result<bool> {
+        let mut whole = true;
+        if self.options.chooses("single-calls") {
+            whole &= self.show(instructions::single_calls(
+                self.place,
+                self.allocators,
+                self.options.quick,
+                raw,
+            )?);
+        }
+        if !chosen.micro.is_empty() {
+            whole &= self.show(instructions::workloads(
+                self.place,
+                self.allocators,
+                &chosen.micro,
+                raw,
+            )?);
+        }
+        Ok(whole)
+    }
+
+    fn show(&self, (table, whole): (String, bool)) -> bool {
+        if self.options.json {
+            eprint!("{table}");
+        } else {
+            print!("{table}");
+        }
+        whole
+    }
+}

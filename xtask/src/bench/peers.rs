@@ -1,0 +1,170 @@
+//! Builds the peers that Debian does not package (or not in a current version) as the override libraries their
+//! authors ship: mimalloc 2 and 3 and snmalloc from the sources inside their crates, rpmalloc from a clone.
+
+use super::compile;
+use super::place::{Place, must};
+use super::suite;
+use anyhow::Context;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The release of rpmalloc that is measured; crates.io only has 1.4.
+const RPMALLOC: &str = "2.0.1";
+
+/// A library that was built, and what it is.
+pub struct Built {
+    /// The preload library.
+    pub library: PathBuf,
+    /// Its version, as its source states it.
+    pub version: String,
+}
+
+/// mimalloc, `line` v2 or v3, with the flags of its own release build.
+pub fn mimalloc(place: &Place, line: &str) -> anyhow::Result<Built> {
+    let package = package("libmimalloc-sys")?;
+    let source = package.folder.join("c_src/mimalloc").join(line);
+    let library = place.lib.join(compile::library(&format!("mimalloc-{line}")));
+    let mut command = Command::new("cc");
+    command
+        .args([
+            "-O3",
+            "-DNDEBUG",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-ftls-model=initial-exec",
+        ])
+        .args([
+            "-fno-builtin-malloc",
+            "-DMI_SHARED_LIB",
+            "-DMI_SHARED_LIB_EXPORT",
+            "-DMI_MALLOC_OVERRIDE",
+        ])
+        .arg("-I")
+        .arg(source.join("include"))
+        .arg(source.join("src/static.c"))
+        .args(["-pthread", "-o"])
+        .arg(&library);
+    build_once(&library, &mut command, "mimalloc")?;
+    let header = std::fs::read_to_string(source.join("include/mimalloc.h"))?;
+    Ok(Built {
+        library,
+        version: format!("{} (libmimalloc-sys {})", mimalloc_version(&header)?, package.version),
+    })
+}
+
+/// `#define MI_MALLOC_VERSION 30302`: one digit major, two minor, two patch.
+fn mimalloc_version(header: &str) -> anyhow::Result<String> {
+    let line = header.lines().find(|line| line.contains("define MI_MALLOC_VERSION"));
+    let number = line.and_then(|line| line.split_whitespace().nth(2)?.parse::<u32>().ok());
+    let number = number.context("mimalloc.h does not say its version")?;
+    Ok(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
+}
+
+/// snmalloc's shim, by its own CMake file.
+pub fn snmalloc(place: &Place) -> anyhow::Result<Built> {
+    let package = package("snmalloc-sys")?;
+    let library = place.lib.join(compile::library("snmalloc"));
+    if !library.is_file() {
+        let build = place.sources.join("snmalloc-build");
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(package.folder.join("upstream")).arg("-B").arg(&build);
+        must(configure.arg("-DCMAKE_BUILD_TYPE=Release"), "snmalloc (packages cmake and g++)")?;
+        let mut make = Command::new("cmake");
+        must(make.arg("--build").arg(&build).args(["--target", "snmallocshim"]), "snmalloc")?;
+        std::fs::copy(build.join("libsnmallocshim.so"), &library)?;
+    }
+    Ok(Built { library, version: format!("{} (snmalloc-sys)", package.version) })
+}
+
+/// rpmalloc as its own shared library is built.
+pub fn rpmalloc(place: &Place) -> anyhow::Result<Built> {
+    let source = place.sources.join("rpmalloc");
+    let file = source.join("rpmalloc/rpmalloc.c");
+    anyhow::ensure!(
+        file.is_file(),
+        "rpmalloc's source is missing: git clone --branch {RPMALLOC} https://github.com/mjansson/rpmalloc {}",
+        source.display()
+    );
+    let library = place.lib.join(compile::library("rpmalloc"));
+    let mut command = Command::new("cc");
+    command
+        .args([
+            "-O3",
+            "-DNDEBUG",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-std=gnu17",
+            "-D_GNU_SOURCE=1",
+        ])
+        .args(["-fomit-frame-pointer", "-DENABLE_OVERRIDE=1", "-DENABLE_DYNAMIC_LINK=1"])
+        .arg(&file)
+        .args(["-pthread", "-o"])
+        .arg(&library);
+    build_once(&library, &mut command, "rpmalloc")?;
+    let changes = std::fs::read_to_string(source.join("CHANGELOG")).unwrap_or_default();
+    let version = changes.lines().next().unwrap_or(RPMALLOC).trim().to_owned();
+    Ok(Built { library, version })
+}
+
+/// The library to test: `libfreehold.so`, built by Cargo like the one that is shipped.
+pub fn freehold(place: &Place) -> anyhow::Result<Built> {
+    let target = place.target.join("bench/freehold");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(crate::sources::root())
+        .args(["rustc", "--quiet", "-p", "freehold-capi", "--profile", "preload"])
+        .args(["--features", "preload", "--crate-type", "cdylib", "--target-dir"])
+        .arg(&target);
+    must(&mut command, "libfreehold.so")?;
+    let folder = target.join("preload");
+    let made = ["libfreehold.so", "libfreehold_capi.so"].map(|name| folder.join(name));
+    let made = made.into_iter().find(|file| file.is_file());
+    let made = made.with_context(|| format!("no libfreehold.so in {}", folder.display()))?;
+    let library = place.lib.join(compile::library("freehold"));
+    std::fs::copy(made, &library)?;
+    Ok(Built { library, version: super::facts::commit() })
+}
+
+fn build_once(library: &Path, command: &mut Command, what: &str) -> anyhow::Result<()> {
+    if library.is_file() { Ok(()) } else { must(command, what) }
+}
+
+struct Package {
+    version: String,
+    folder: PathBuf,
+}
+
+/// Where Cargo keeps the source of one of `bench/peers`' dependencies, fetched when it is not there.
+fn package(name: &str) -> anyhow::Result<Package> {
+    let manifest = suite::folder().join("peers/Cargo.toml");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["metadata", "--locked", "--format-version", "1", "--manifest-path"])
+        .arg(manifest);
+    let output = command.output().context("cargo metadata cannot be started")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "the sources of the peers cannot be fetched:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let found = packages.iter().find(|package| package["name"] == name);
+    let found = found.with_context(|| format!("{name} is not a dependency of bench/peers"))?;
+    let text = |key: &str| found[key].as_str().map(str::to_owned).context("cargo metadata is odd");
+    let manifest = PathBuf::from(text("manifest_path")?);
+    let folder = manifest.parent().map(Path::to_path_buf).context("a manifest without a folder")?;
+    Ok(Package { version: text("version")?, folder })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn mimalloc_states_its_version_as_one_number() {
+        let header = "#ifndef MIMALLOC_H\n#define MI_MALLOC_VERSION 30302   // major\n";
+        assert_eq!(super::mimalloc_version(header).unwrap(), "3.3.2");
+    }
+}

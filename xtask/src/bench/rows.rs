@@ -1,0 +1,79 @@
+//! From the list of rows to jobs: finds the programs, prepares what they read, runs one row once.
+
+use super::allocators::Allocator;
+use super::launch::{self, Job, Outcome};
+use super::place::{Place, find_program};
+use super::suite::{self, Micro, Program};
+use super::{compile, history, redis};
+use std::path::Path;
+use std::process::Command;
+
+/// One row of the tables, ready to run.
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// What it runs.
+    pub job: Job,
+    /// Whether every allocator must see it print the same.
+    pub same_output: bool,
+    quick: bool,
+}
+
+/// A micro workload as a row.
+pub fn of_micro(place: &Place, micro: &Micro, quick: bool) -> Row {
+    let args = if quick { &micro.quick } else { &micro.args };
+    let job = Job {
+        program: compile::binary(place, &micro.source),
+        args: suite::words(args, &place.scratch),
+        env: Vec::new(),
+        preload_libc: false,
+        keep_output: true,
+    };
+    Row { name: micro.name.clone(), job, same_output: false, quick }
+}
+
+/// A real program as a row; fails with the package's name when it is not installed.
+pub fn of_program(place: &Place, program: &Program, quick: bool) -> anyhow::Result<Row> {
+    let found = find_program(&program.command, &program.package)?;
+    let file = if program.command == "python3" { real_python(&found)? } else { found };
+    if program.name == "git-log" {
+        history::make(place)?;
+    }
+    let env = program.env.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let args = suite::words(&program.args, &place.scratch);
+    let job = Job { program: file, args, env, preload_libc: true, keep_output: false };
+    let same_output = program.name != "redis";
+    Ok(Row { name: program.name.clone(), job, same_output, quick })
+}
+
+/// `python3` on the PATH may be a script that chooses a version; what it starts is what is measured.
+fn real_python(found: &Path) -> anyhow::Result<std::path::PathBuf> {
+    let output = Command::new(found).args(["-c", "import sys; print(sys.executable)"]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    anyhow::ensure!(
+        output.status.success() && !text.trim().is_empty(),
+        "{} does not run",
+        found.display()
+    );
+    Ok(text.trim().into())
+}
+
+impl Row {
+    /// A row that is not of the list.
+    pub fn plain(name: &str, job: Job) -> Self {
+        Self { name: name.to_owned(), job, same_output: false, quick: false }
+    }
+
+    /// One run under an allocator.
+    pub fn run(
+        &self,
+        place: &Place,
+        allocator: &Allocator,
+        debug: Option<&Path>,
+    ) -> anyhow::Result<Outcome> {
+        if self.name == "redis" {
+            return redis::run(place, allocator, &self.job, debug, self.quick);
+        }
+        launch::run(place, allocator, &self.job, debug)
+    }
+}

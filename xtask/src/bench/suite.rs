@@ -1,0 +1,113 @@
+//! The list of rows: `bench/workloads.toml`, read once. WORKLOADS.md shows the same list to people, and a test
+//! here keeps the two together.
+
+use anyhow::Context;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// All rows, in the order in which they run and print.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Small programs of our own.
+    pub micro: Vec<Micro>,
+    /// Programs that people use.
+    pub program: Vec<Program>,
+}
+
+/// One micro workload with its parameters.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Micro {
+    /// The row's name.
+    pub name: String,
+    /// A file of `bench/workloads/`.
+    pub source: String,
+    /// Parameters, separated by blanks; the head of the source explains them.
+    pub args: String,
+    /// Parameters of `--quick`.
+    pub quick: String,
+    /// Parameters under valgrind; absent where instructions are not comparable.
+    pub count: Option<String>,
+}
+
+/// One real program.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The row's name.
+    pub name: String,
+    /// What is run, found on the PATH.
+    pub command: String,
+    /// What to install when it is missing.
+    pub package: String,
+    /// Parameters, separated by blanks; `{programs}` and `{scratch}` are folders.
+    pub args: String,
+    /// Environment of this row, for every allocator.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// `bench/`, where the sources and the list are.
+pub fn folder() -> PathBuf {
+    crate::sources::root().join("bench")
+}
+
+/// Reads the list.
+pub fn load() -> anyhow::Result<Suite> {
+    let path = folder().join("workloads.toml");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("{} cannot be read", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{} is not a list of rows", path.display()))
+}
+
+/// Parameters as words, with `{programs}` and `{scratch}` filled in.
+pub fn words(args: &str, scratch: &Path) -> Vec<String> {
+    let programs = folder().join("workloads/programs");
+    args.split_whitespace()
+        .map(|word| word.replace("{programs}", &programs.display().to_string()))
+        .map(|word| word.replace("{scratch}", &scratch.display().to_string()))
+        .map(|word| if word == "''" { String::new() } else { word })
+        .collect()
+}
+
+/// The list as WORKLOADS.md shows it.
+pub fn markdown(suite: &Suite) -> String {
+    let mut text = String::from("| row | command |\n|---|---|\n");
+    for micro in &suite.micro {
+        let program = micro.source.split('.').next().unwrap_or(&micro.source);
+        text += &format!("| {} | `{program} {}` |\n", micro.name, micro.args);
+    }
+    for program in &suite.program {
+        text += &format!("| {} | `{} {}` |\n", program.name, program.command, program.args);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_the_list_that_runs() {
+        let shown = std::fs::read_to_string(folder().join("WORKLOADS.md")).unwrap();
+        for line in markdown(&load().unwrap()).lines() {
+            assert!(shown.contains(line), "WORKLOADS.md lacks this line: {line}");
+        }
+    }
+
+    #[test]
+    fn every_source_exists() {
+        for micro in load().unwrap().micro {
+            let path = folder().join("workloads").join(&micro.source);
+            assert!(path.is_file(), "{} has no source {}", micro.name, path.display());
+        }
+    }
+
+    #[test]
+    fn folders_and_empty_words_are_filled_in() {
+        let words = words("--save '' {scratch}/x", Path::new("/s"));
+        assert_eq!(words, ["--save", "", "/s/x"]);
+    }
+}
