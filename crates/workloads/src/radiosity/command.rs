@@ -1,0 +1,154 @@
+//! The command line of `freehold-radiosity`, here so that other programs can offer it, too.
+
+use super::physics::Check;
+use super::render::{self, Quality};
+use super::scene::Scene;
+use super::solver::{self, Settings, Solution};
+use super::statistics::Phase;
+use super::{physics, scene_file, scenes};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+const EXAMPLES: &str = "\
+Examples:
+  freehold-radiosity                                  the room of 534 polygons, all processors
+  freehold-radiosity --threads 1 --json               the same on one thread, as JSON
+  freehold-radiosity --scene cornell --picture box.png
+  freehold-radiosity --scene my.toml --epsilon 1e-5 --picture my.png --height 800
+  freehold-radiosity --check                          the analytic checks as well
+
+It exits with 0, with 1 when the solution fails a check of its physics, with 2 when it cannot
+start or finish.";
+
+/// Light a scene by parallel hierarchical radiosity.
+#[derive(Debug, clap::Parser)]
+#[command(name = "freehold-radiosity", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// `room`, `cornell` or a scene file (TOML).
+    #[arg(long, default_value = "room", value_name = "SCENE")]
+    pub scene: String,
+    /// Threads; 0 takes all processors.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub threads: usize,
+    /// Most iterations of refine, gather, push, pull.
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub iterations: u32,
+    /// Share of the emitted power that a link may misplace [default: 1.2e-5 room, 4e-6 others].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub epsilon: Option<f64>,
+    /// Share of the scene's area below which meshes are not split [default: 1e-4 room, 1e-5 others].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub least_area: Option<f64>,
+    /// Do not scale rows of form factors to sum to one.
+    #[arg(long)]
+    pub no_closure: bool,
+    /// Stop when the solution would occupy more than this.
+    #[arg(long, value_name = "MIB")]
+    pub memory_limit: Option<u64>,
+    /// Write a picture (PNG).
+    #[arg(long, value_name = "FILE")]
+    pub picture: Option<PathBuf>,
+    /// Height of the picture in pixels.
+    #[arg(long, default_value_t = 600, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub height: u32,
+    /// How the picture is shaded.
+    #[arg(long, value_enum, default_value = "final")]
+    pub shading: Quality,
+    /// Print statistics as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Also check form factors and the furnace against their exact values.
+    #[arg(long)]
+    pub check: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err("expected a share: a number above 0, at most 1".to_owned()),
+    }
+}
+
+/// Does what the arguments ask for.
+///
+/// # Errors
+/// The scene cannot be used, the threads cannot be started, a limit was reached, or the picture
+/// cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let scene = choose_scene(&args.scene)?;
+    if let Some(path) = &args.picture {
+        check_folder(path)?;
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(args.threads)
+        .build()
+        .with_context(|| format!("cannot start {} threads", args.threads))?;
+    let solution = pool.install(|| solve(args, &scene))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&solution.statistics)?);
+    } else {
+        print!("{}", solution.statistics);
+    }
+    let mut passed = solution.statistics.physics.passed();
+    if args.check {
+        for check in pool.install(physics::analytic_checks) {
+            passed &= check.passed();
+            eprintln!("{}", verdict(&check));
+        }
+    }
+    Ok(ExitCode::from(u8::from(!passed)))
+}
+
+fn verdict(check: &Check) -> String {
+    let Check { name, found, tolerated } = check;
+    let word = if check.passed() { "ok    " } else { "FAILED" };
+    format!("  {word}     {name}: {found:.2e} (at most {tolerated:.2e})")
+}
+
+fn choose_scene(name: &str) -> Result<Scene> {
+    match name {
+        "room" => Ok(scenes::room()),
+        "cornell" => Ok(scenes::cornell()),
+        file => Ok(scene_file::read(Path::new(file))
+            .with_context(|| format!("`{file}` is neither `room`, `cornell` nor a scene file"))?),
+    }
+}
+
+/// A picture that cannot be written should fail before the work, not after it.
+fn check_folder(path: &Path) -> Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        bail!("cannot write {}: {} is no folder", path.display(), folder.display());
+    }
+    Ok(())
+}
+
+/// The settings that the arguments ask for. The room's defaults give the published profile.
+pub fn settings(args: &Args) -> Settings {
+    let (epsilon, least_area) = if args.scene == "room" { (1.2e-5, 1e-4) } else { (4e-6, 1e-5) };
+    Settings {
+        iterations: args.iterations,
+        epsilon: args.epsilon.unwrap_or(epsilon),
+        least_area: args.least_area.unwrap_or(least_area),
+        converged: 1e-6,
+        closure: !args.no_closure,
+        memory_limit: args.memory_limit.map_or(u64::MAX, |mib| mib.saturating_mul(1 << 20)),
+    }
+}
+
+fn solve(args: &Args, scene: &Scene) -> Result<Solution> {
+    let never = AtomicBool::new(false);
+    let mut solution = solver::solve(scene, &settings(args), &mut |_, _| {}, &never)?;
+    if let Some(path) = &args.picture {
+        let started = std::time::Instant::now();
+        let height = args.height as usize;
+        render::render(&solution, &scene.camera, height, args.shading).write_png(path)?;
+        solution.statistics.add(Phase::Picture, started.elapsed().as_secs_f64());
+    }
+    Ok(solution)
+}

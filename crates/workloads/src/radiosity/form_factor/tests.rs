@@ -1,0 +1,69 @@
+//! The published form factors, by both estimators, with the digits each reaches.
+
+use super::*;
+use crate::radiosity::scenes::unit_cube;
+
+const PARALLEL: f64 = 0.199825;
+const PERPENDICULAR: f64 = 0.200044;
+
+/// The faces of the unit cube, looking inwards: floor, ceiling, then the four walls.
+fn faces() -> [Quad; 6] {
+    unit_cube()
+}
+
+fn by_discs(from: &Quad, to: &Quad, n: usize) -> f64 {
+    let samples = |quad: &Quad| sub_centres(quad, quad.normal(), quad.area(), n);
+    exchange(&samples(from), &samples(to), &mut Vec::new()).area / from.area()
+}
+
+#[test]
+fn the_reference_reaches_all_stated_digits() {
+    let [floor, ceiling, wall, ..] = faces();
+    let parallel = between_quads(&floor, &ceiling, 24);
+    let perpendicular = between_quads(&floor, &wall, 24);
+    assert!((parallel - PARALLEL).abs() < 5e-7, "{parallel}");
+    assert!((perpendicular - PERPENDICULAR).abs() < 5e-7, "{perpendicular}");
+}
+
+#[test]
+fn the_reference_closes_the_cube() {
+    let faces = faces();
+    let sum: f64 = faces[1..].iter().map(|face| between_quads(&faces[0], face, 24)).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+}
+
+#[test]
+fn discs_converge_to_the_published_factors() {
+    let [floor, ceiling, wall, ..] = faces();
+    for (n, parallel, perpendicular) in [(2, 0.03, 0.15), (8, 0.002, 0.03), (32, 0.00025, 0.008)] {
+        let parallel_error = by_discs(&floor, &ceiling, n) / PARALLEL - 1.0;
+        let perpendicular_error = by_discs(&floor, &wall, n) / PERPENDICULAR - 1.0;
+        println!("n {n}: parallel {parallel_error:+.5}, perpendicular {perpendicular_error:+.5}");
+        assert!(parallel_error.abs() < parallel, "n {n}: {parallel_error}");
+        assert!(perpendicular_error.abs() < perpendicular, "n {n}: {perpendicular_error}");
+    }
+}
+
+#[test]
+fn the_exchange_is_reciprocal_to_the_last_bit() {
+    let corner = |x, y| Vec3::new(x, y, 0.0);
+    let small =
+        Quad { corners: [corner(0.2, 0.2), corner(0.5, 0.2), corner(0.5, 0.4), corner(0.2, 0.4)] };
+    let [_, ceiling, wall, ..] = faces();
+    for other in [ceiling, wall] {
+        let samples = |quad: &Quad| sub_centres(quad, quad.normal(), quad.area(), 1);
+        let one = exchange(&samples(&small), &samples(&other), &mut Vec::new());
+        let two = exchange(&samples(&other), &samples(&small), &mut Vec::new());
+        assert!(one.area > 0.0);
+        assert_eq!(one.area.to_bits(), two.area.to_bits());
+    }
+}
+
+#[test]
+fn what_is_behind_receives_nothing() {
+    let [floor, ceiling, ..] = faces();
+    let mut turned = ceiling;
+    turned.corners.reverse();
+    assert_eq!(by_discs(&floor, &turned, 4), 0.0);
+    assert_eq!(from_point(Vec3::new(0.5, 0.5, 0.0), floor.normal(), &turned.corners), 0.0);
+}

@@ -1,0 +1,610 @@
+//! What the solver knows: patches, their elements in quadtrees, the edges and vertices that
+//! neighbours share, and the links over which elements exchange light.
+//!
+//! ```text
+//!   Patch ── root Element ── 4 children ── ...       each Arc is one allocation
+//!                 │  └─ 4 Sides ── Edge ── 2 half Edges + middle Vertex, when either neighbour splits
+//!                 └─ links ── Link ── (a: Element, b: Element)   held by both of its ends
+//! ```
+//!
+//! Edges split once, whoever asks first, and both neighbours use the same middle: so the mesh
+//! knows its T-vertices, and [`super::shading`] can close the cracks.
+//!
+//! Invariants: an element never dies before its hierarchy; a live link stands in the lists of
+//! both its ends; lists are sorted by the other end's key. Links and elements point at each other,
+//! so [`Hierarchy`] cuts the links when it is dropped.
+//!
+//! All light goes through [`Light`]'s cells and all links through [`Element::links`]: a probe of
+//! memory accesses has these two places to watch.
+
+use super::colour::{Cell, Rgb, RgbCell};
+use super::form_factor::{Sample, sub_centres};
+use super::geometry::{Quad, Vec3};
+use super::scene::Scene;
+use super::visibility::PatchId;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Sub-centres of an element per direction.
+pub const SUB_CENTRES: usize = 2;
+/// Below this depth one thread walks a quadtree alone.
+const PARALLEL_DEPTH: u32 = 3;
+/// Deepest element: its path must fit its key.
+pub const MAX_DEPTH: u32 = 16;
+
+/// A corner of elements.
+#[derive(Debug)]
+pub struct Vertex {
+    /// Where it is.
+    pub position: Vec3,
+    /// Light for smooth shading, written by [`super::shading`] alone.
+    pub shade: RgbCell,
+    /// How much was added up in `shade`.
+    pub weight: Cell,
+}
+
+impl Vertex {
+    fn new(position: Vec3) -> Arc<Vertex> {
+        Arc::new(Vertex { position, shade: RgbCell::default(), weight: Cell::default() })
+    }
+}
+
+/// A side that at most two neighbours share.
+#[derive(Debug)]
+pub struct Edge {
+    /// Its ends.
+    pub ends: [Arc<Vertex>; 2],
+    split: OnceLock<Split>,
+}
+
+/// An edge cut in two.
+#[derive(Debug)]
+pub struct Split {
+    /// The new vertex.
+    pub middle: Arc<Vertex>,
+    /// From the first end to the middle, and from the middle to the second end.
+    pub halves: [Arc<Edge>; 2],
+}
+
+impl Edge {
+    fn new(ends: [Arc<Vertex>; 2]) -> Arc<Edge> {
+        Arc::new(Edge { ends, split: OnceLock::new() })
+    }
+
+    /// The halves, if a neighbour asked for them.
+    pub fn halves(&self) -> Option<&Split> {
+        self.split.get()
+    }
+
+    fn split(&self) -> &Split {
+        self.split.get_or_init(|| {
+            let [first, second] = &self.ends;
+            let middle = Vertex::new(first.position.middle(second.position));
+            let halves = [
+                Edge::new([first.clone(), middle.clone()]),
+                Edge::new([middle.clone(), second.clone()]),
+            ];
+            Split { middle, halves }
+        })
+    }
+}
+
+/// An element's view of an edge.
+#[derive(Clone, Debug)]
+struct Side {
+    edge: Arc<Edge>,
+    reversed: bool,
+}
+
+impl Side {
+    /// The half next to the side's own start (0) or end (1).
+    fn half(&self, which: usize) -> Side {
+        let split = self.edge.split();
+        Side { edge: split.halves[which ^ usize::from(self.reversed)].clone(), ..*self }
+    }
+}
+
+/// Names an element: patch, then the path of children from its root. Its order is fixed by the
+/// scene, whatever the threads do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ElementKey(u64);
+
+impl ElementKey {
+    fn root(patch: PatchId) -> ElementKey {
+        ElementKey(u64::from(patch.0) << 34 | 1)
+    }
+
+    fn child(self, index: usize) -> ElementKey {
+        let (patch, path) = (self.0 >> 34, self.0 & ((1 << 34) - 1));
+        ElementKey(patch << 34 | path << 2 | index as u64)
+    }
+}
+
+/// The light of an element, in units of power per area.
+#[derive(Debug, Default)]
+pub struct Light {
+    /// What others receive from it: radiosity times the closure's correction.
+    pub outgoing: RgbCell,
+    /// What its own links bring.
+    pub gathered: RgbCell,
+    /// What its links and those of its ancestors bring (leaves only).
+    pub incident: RgbCell,
+    /// What of `incident` came straight from an emitter (leaves, after the last sweep).
+    pub direct: RgbCell,
+    /// Emission plus reflection.
+    pub radiosity: RgbCell,
+    /// The factor by which [`super::closure`] scales all exchange with this leaf.
+    pub correction: Cell,
+    /// Sum of the leaf's form factors as estimated.
+    pub row: Cell,
+}
+
+/// A quadrilateral of the solution.
+#[derive(Debug)]
+pub struct Element {
+    /// Its name.
+    pub key: ElementKey,
+    /// The patch it is part of.
+    pub patch: PatchId,
+    /// 0 for a patch's root.
+    pub depth: u32,
+    /// Area in squared units of length.
+    pub area: f64,
+    /// Unit normal.
+    pub normal: Vec3,
+    /// Its corners, counter-clockwise.
+    pub corners: [Arc<Vertex>; 4],
+    /// Its light.
+    pub light: Light,
+    sides: [Side; 4],
+    children: OnceLock<[Arc<Element>; 4]>,
+    links: Mutex<Vec<Arc<Link>>>,
+    /// Length of `links` after the last tidying: judges read it while they hold other lists.
+    link_count: AtomicUsize,
+    arriving: Mutex<Vec<Arc<Link>>>,
+}
+
+/// Light flows between two elements, both ways.
+#[derive(Debug)]
+pub struct Link {
+    /// The end with the smaller key; it owns the link's refinement.
+    pub a: Arc<Element>,
+    /// The other end.
+    pub b: Arc<Element>,
+    /// `A_a F_ab = A_b F_ba` without occlusion, as an area.
+    pub exchange: f64,
+    /// How far `exchange` may be wrong.
+    pub exchange_error: f64,
+    /// The share of it that is not occluded.
+    pub visible: f64,
+    /// How far `visible` may be wrong.
+    pub visible_error: f64,
+    /// Set when finer links replace it; the next tidying frees it.
+    pub retired: AtomicBool,
+}
+
+impl Link {
+    /// The other end.
+    fn peer(&self, of: &Element) -> &Arc<Element> {
+        if self.a.key == of.key { &self.b } else { &self.a }
+    }
+
+    /// Area that carries light: exchange times visibility.
+    pub fn carries(&self) -> f64 {
+        self.exchange * self.visible
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panicking thread ends the whole solution, so a poisoned list is never read for results.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Element {
+    fn new(
+        key: ElementKey,
+        patch: PatchId,
+        depth: u32,
+        corners: [Arc<Vertex>; 4],
+        sides: [Side; 4],
+    ) -> Arc<Element> {
+        let quad = Quad { corners: std::array::from_fn(|index| corners[index].position) };
+        let light = Light { correction: Cell::new(1.0), ..Light::default() };
+        Arc::new(Element {
+            key,
+            patch,
+            depth,
+            area: quad.area(),
+            normal: quad.normal(),
+            corners,
+            light,
+            sides,
+            children: OnceLock::new(),
+            links: Mutex::new(Vec::new()),
+            link_count: AtomicUsize::new(0),
+            arriving: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Its shape.
+    pub fn quad(&self) -> Quad {
+        Quad { corners: std::array::from_fn(|index| self.corners[index].position) }
+    }
+
+    /// Its sub-centres, as a list of their own.
+    pub fn sub_centres(&self) -> Vec<Sample> {
+        sub_centres(&self.quad(), self.normal, self.area, SUB_CENTRES)
+    }
+
+    /// The edges around it.
+    pub fn edges(&self) -> impl Iterator<Item = &Arc<Edge>> {
+        self.sides.iter().map(|side| &side.edge)
+    }
+
+    /// The children, if it was split; child `i` keeps corner `i`.
+    pub fn children(&self) -> Option<&[Arc<Element>; 4]> {
+        self.children.get()
+    }
+
+    /// The children; splits the element if nobody did. They start with their parent's light.
+    pub fn split(&self) -> &[Arc<Element>; 4] {
+        self.children.get_or_init(|| {
+            let quad = self.quad();
+            let centre = Vertex::new(quad.at(0.5, 0.5));
+            let middles: [Arc<Vertex>; 4] =
+                std::array::from_fn(|side| self.sides[side].edge.split().middle.clone());
+            let spokes: [Arc<Edge>; 4] =
+                std::array::from_fn(|side| Edge::new([middles[side].clone(), centre.clone()]));
+            std::array::from_fn(|index| self.child(index, &centre, &middles, &spokes))
+        })
+    }
+
+    fn child(
+        &self,
+        index: usize,
+        centre: &Arc<Vertex>,
+        middles: &[Arc<Vertex>; 4],
+        spokes: &[Arc<Edge>; 4],
+    ) -> Arc<Element> {
+        let before = (index + 3) % 4;
+        // Around the child: own corner, middle after it, centre, middle before it; then turned so
+        // that its corner i is the parent's corner i, and u, v keep their directions.
+        let mut corners = [
+            self.corners[index].clone(),
+            middles[index].clone(),
+            centre.clone(),
+            middles[before].clone(),
+        ];
+        let spoke =
+            |side: usize, reversed| Side { edge: spokes[side].clone(), reversed };
+        let mut sides = [
+            self.sides[index].half(0),
+            spoke(index, false),
+            spoke(before, true),
+            self.sides[before].half(1),
+        ];
+        corners.rotate_right(index);
+        sides.rotate_right(index);
+        let child =
+            Element::new(self.key.child(index), self.patch, self.depth + 1, corners, sides);
+        child.light.outgoing.set(self.light.outgoing.get());
+        child.light.radiosity.set(self.light.radiosity.get());
+        child
+    }
+
+    /// Reads the links.
+    pub fn links(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {
+        lock(&self.links)
+    }
+
+    /// How many links it had after the last tidying. Takes no lock.
+    pub fn link_count(&self) -> usize {
+        self.link_count.load(Relaxed)
+    }
+
+    /// What the links bring, given everybody's outgoing light.
+    pub fn gather(&self) {
+        let mut sum = Rgb::BLACK;
+        for link in self.links().iter() {
+            sum += link.peer(self).light.outgoing.get() * link.carries();
+        }
+        self.light.gathered.set(sum * (1.0 / self.area));
+    }
+
+    /// Frees retired links and takes in new ones, sorted.
+    fn tidy(&self) {
+        let mut arriving = std::mem::take(&mut *lock(&self.arriving));
+        let mut links = self.links();
+        links.retain(|link| !link.retired.load(Relaxed));
+        if !arriving.is_empty() {
+            links.append(&mut arriving);
+            links.sort_unstable_by_key(|link| link.peer(self).key);
+        }
+        self.link_count.store(links.len(), Relaxed);
+        if links.capacity() > 4 * links.len().max(4) {
+            links.shrink_to_fit();
+        }
+    }
+}
+
+/// Announces a new link to both its ends; they take it in at the next tidying.
+pub fn announce(link: Arc<Link>) {
+    lock(&link.a.arriving).push(link.clone());
+    let other = link.b.clone();
+    lock(&other.arriving).push(link);
+}
+
+/// A quadrilateral of the scene and the solution on it.
+#[derive(Debug)]
+pub struct Patch {
+    /// Its place in the hierarchy's list.
+    pub id: PatchId,
+    /// Its shape.
+    pub quad: Quad,
+    /// Reflected share of the light.
+    pub reflectance: Rgb,
+    /// Emitted power per area.
+    pub emission: Rgb,
+    /// The whole patch as an element.
+    pub root: Arc<Element>,
+}
+
+/// All patches.
+#[derive(Debug)]
+pub struct Hierarchy {
+    /// The patches; a patch's id is its index.
+    pub patches: Vec<Box<Patch>>,
+}
+
+/// How much there is of everything, and how many bytes it occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Elements of all levels.
+    pub elements: u64,
+    /// Elements without children.
+    pub meshes: u64,
+    /// Live links.
+    pub links: u64,
+    /// Edges.
+    pub edges: u64,
+    /// Vertices.
+    pub vertices: u64,
+    /// Bytes of the solution: what the program's objects occupy, allocator overhead excluded.
+    pub useful_bytes: u64,
+}
+
+impl Hierarchy {
+    /// One patch per quadrilateral of the scene. Polygons of one surface share edges.
+    pub fn new(scene: &Scene) -> Hierarchy {
+        let mut corners = Corners::default();
+        let patches = scene
+            .quads()
+            .into_iter()
+            .enumerate()
+            .map(|(index, (polygon, quad))| {
+                let id = PatchId(index as u32);
+                let material = &scene.materials[polygon.material];
+                let (vertices, sides) = corners.outline(&polygon.surface, &quad);
+                let root = Element::new(ElementKey::root(id), id, 0, vertices, sides);
+                let (reflectance, emission) = (material.reflectance, material.emission);
+                root.light.outgoing.set(emission);
+                root.light.radiosity.set(emission);
+                Box::new(Patch { id, quad, reflectance, emission, root })
+            })
+            .collect();
+        Hierarchy { patches }
+    }
+
+    /// The patch with this name.
+    pub fn patch(&self, id: PatchId) -> &Patch {
+        &self.patches[id.0 as usize]
+    }
+
+    /// Calls `f` on every element, in parallel.
+    pub fn for_each(&self, f: impl Fn(&Arc<Element>) + Sync) {
+        self.patches.par_iter().for_each(|patch| each_below(&patch.root, &f));
+    }
+
+    /// Calls `f` on every leaf, in the scene's order, on this thread.
+    pub fn leaves<'a>(&'a self, mut f: impl FnMut(&'a Patch, &'a Arc<Element>)) {
+        fn walk<'a>(element: &'a Arc<Element>, f: &mut impl FnMut(&'a Arc<Element>)) {
+            match element.children() {
+                Some(children) => children.iter().for_each(|child| walk(child, f)),
+                None => f(element),
+            }
+        }
+        for patch in &self.patches {
+            walk(&patch.root, &mut |element| f(patch, element));
+        }
+    }
+
+    /// The elements that have links (a temporary list).
+    pub fn linked(&self) -> Vec<Arc<Element>> {
+        fn walk(element: &Arc<Element>, list: &mut Vec<Arc<Element>>) {
+            if !element.links().is_empty() {
+                list.push(element.clone());
+            }
+            element.children().into_iter().flatten().for_each(|child| walk(child, list));
+        }
+        let mut list = Vec::new();
+        self.patches.iter().for_each(|patch| walk(&patch.root, &mut list));
+        list
+    }
+
+    /// Frees retired links and takes in new ones, everywhere.
+    pub fn tidy(&self) {
+        self.for_each(|element| element.tidy());
+    }
+
+    /// Elements without children.
+    pub fn meshes(&self) -> u64 {
+        let mut count = 0;
+        self.leaves(|_, _| count += 1);
+        count
+    }
+
+    /// Counts everything. O(elements + links).
+    pub fn census(&self) -> Census {
+        const COUNTS: usize = 2 * size_of::<usize>(); // an Arc's own two counters
+        let mut census = Census::default();
+        let mut bytes = self.patches.len() * (size_of::<Patch>() + size_of::<Box<Patch>>());
+        let mut edges = BTreeMap::new();
+        fn below(edge: &Arc<Edge>, edges: &mut BTreeMap<*const Edge, ()>) {
+            if edges.insert(Arc::as_ptr(edge), ()).is_none()
+                && let Some(split) = edge.halves()
+            {
+                split.halves.iter().for_each(|half| below(half, edges));
+            }
+        }
+        let mut vertices = BTreeMap::new();
+        let mut waiting: Vec<_> = self.patches.iter().map(|patch| &patch.root).collect();
+        while let Some(element) = waiting.pop() {
+            let links = element.links();
+            census.elements += 1;
+            census.meshes += u64::from(element.children().is_none());
+            census.links += links.iter().filter(|link| link.a.key == element.key).count() as u64;
+            bytes += links.capacity() * size_of::<Arc<Link>>();
+            element.edges().for_each(|edge| below(edge, &mut edges));
+            vertices.extend(element.corners.iter().map(|vertex| (Arc::as_ptr(vertex), ())));
+            waiting.extend(element.children().into_iter().flatten());
+        }
+        census.edges = edges.len() as u64;
+        census.vertices = vertices.len() as u64;
+        bytes += edges.len() * (size_of::<Edge>() + COUNTS);
+        bytes += vertices.len() * (size_of::<Vertex>() + COUNTS);
+        census.useful_bytes = bytes as u64
+            + census.elements * (size_of::<Element>() + COUNTS) as u64
+            + census.links * (size_of::<Link>() + COUNTS) as u64;
+        census
+    }
+}
+
+impl Drop for Hierarchy {
+    fn drop(&mut self) {
+        self.for_each(|element| {
+            drop(std::mem::take(&mut *element.links()));
+            drop(std::mem::take(&mut *lock(&element.arriving)));
+        });
+    }
+}
+
+fn each_below(element: &Arc<Element>, f: &(impl Fn(&Arc<Element>) + Sync)) {
+    f(element);
+    match element.children() {
+        Some(children) if element.depth < PARALLEL_DEPTH => {
+            children.par_iter().for_each(|child| each_below(child, f));
+        }
+        Some(children) => children.iter().for_each(|child| each_below(child, f)),
+        None => {}
+    }
+}
+
+/// Folds a quadtree from the leaves up, in parallel; children are combined in their order.
+/// `leaf` gets what `down` made of its ancestors' contexts; `up` combines four answers.
+pub fn fold<C: Copy + Send + Sync, T: Send>(
+    element: &Element,
+    context: C,
+    down: &(impl Fn(&Element, C) -> C + Sync),
+    leaf: &(impl Fn(&Element, C) -> T + Sync),
+    up: &(impl Fn(&Element, [T; 4]) -> T + Sync),
+) -> T {
+    let context = down(element, context);
+    let Some([a, b, c, d]) = element.children() else { return leaf(element, context) };
+    let below = |child: &Element| fold(child, context, down, leaf, up);
+    let answers = if element.depth < PARALLEL_DEPTH {
+        let ((a, b), (c, d)) = rayon::join(
+            || rayon::join(|| below(a), || below(b)),
+            || rayon::join(|| below(c), || below(d)),
+        );
+        [a, b, c, d]
+    } else {
+        [below(a), below(b), below(c), below(d)]
+    };
+    up(element, answers)
+}
+
+/// Finds the vertices and edges that polygons of one surface share.
+#[derive(Default)]
+struct Corners {
+    vertices: BTreeMap<(String, [u64; 3]), (usize, Arc<Vertex>)>,
+    edges: BTreeMap<(usize, usize), Arc<Edge>>,
+}
+
+impl Corners {
+    fn outline(&mut self, surface: &str, quad: &Quad) -> ([Arc<Vertex>; 4], [Side; 4]) {
+        let named = quad.corners.map(|position| self.vertex(surface, position));
+        let sides = std::array::from_fn(|index| {
+            let ((one, first), (two, second)) = (&named[index], &named[(index + 1) % 4]);
+            let reversed = one > two;
+            let edge = self
+                .edges
+                .entry((*one.min(two), *one.max(two)))
+                .or_insert_with(|| {
+                    let ends = if reversed { [second, first] } else { [first, second] };
+                    Edge::new(ends.map(Arc::clone))
+                })
+                .clone();
+            Side { edge, reversed }
+        });
+        (named.map(|(_, vertex)| vertex), sides)
+    }
+
+    fn vertex(&mut self, surface: &str, position: Vec3) -> (usize, Arc<Vertex>) {
+        let next = self.vertices.len();
+        // + 0.0 makes one zero of two.
+        let place = position.to_array().map(|coordinate| (coordinate + 0.0).to_bits());
+        self.vertices
+            .entry((surface.to_owned(), place))
+            .or_insert_with(|| (next, Vertex::new(position)))
+            .clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::radiosity::scenes;
+
+    #[test]
+    fn children_cover_their_parent_and_keep_its_corners() {
+        let hierarchy = Hierarchy::new(&scenes::furnace(0.5, 1.0));
+        let root = &hierarchy.patches[0].root;
+        let children = root.split();
+        let sum: f64 = children.iter().map(|child| child.area).sum();
+        assert!((sum - root.area).abs() < 1e-12);
+        for (index, child) in children.iter().enumerate() {
+            assert!(Arc::ptr_eq(&child.corners[index], &root.corners[index]));
+            assert!((child.normal - root.normal).length() < 1e-12);
+            for (side, edge) in child.sides.iter().enumerate() {
+                let ends = &edge.edge.ends;
+                let (start, end) = if edge.reversed { (1, 0) } else { (0, 1) };
+                assert!(Arc::ptr_eq(&ends[start], &child.corners[side]));
+                assert!(Arc::ptr_eq(&ends[end], &child.corners[(side + 1) % 4]));
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_share_the_middle_of_their_edge() {
+        let hierarchy = Hierarchy::new(&scenes::furnace(0.5, 1.0));
+        let [left, right, ..] = hierarchy.patches[0].root.split();
+        let (left, right) = (left.split(), right.split());
+        assert!(Arc::ptr_eq(&left[1].corners[2], &right[0].corners[3]));
+        let census = hierarchy.census();
+        assert_eq!((census.elements, census.meshes), (6 + 4 + 8, 5 + 2 + 8));
+        // Every cube face has its own 4 corners and 4 edges. The split one gains 4 middles, a
+        // centre and 12 edges, each split child 4 + 1 and 12 again, less what the two share:
+        // the middle of their common edge and its 2 halves.
+        assert_eq!((census.vertices, census.edges), (24 + 5 + 2 * 5 - 1, 24 + 12 + 2 * 12 - 2));
+    }
+
+    #[test]
+    fn keys_follow_the_tree() {
+        let root = ElementKey::root(PatchId(3));
+        assert!(root < root.child(0) && root.child(0) < root.child(1));
+        assert!(root.child(3) < ElementKey::root(PatchId(4)));
+    }
+}

@@ -1,0 +1,263 @@
+//! Which elements should exchange light directly, and which leave it to their children.
+//!
+//! "BF refinement" (Hanrahan, Salzman, Aupperle 1991, section 4.3): a link is as good as the power
+//! it may misplace, `E = (V dX + dV X + dV dX) B` with the exchange area X = A F, its visibility V,
+//! and the brighter end's radiosity B. A link with E <= eps/2 stays; so does one with E <= eps
+//! whose ends have few links; else the larger end is split: four new links, one freed.
+//!
+//! Every candidate is a real [`Link`], allocated before it is judged and freed when its children
+//! take over; the sub-centres, kernels and rays that judge it are temporary lists of their own.
+//! Refinement only reads light and lists that the previous phase wrote, and new links wait in the
+//! elements' `arriving` lists: the outcome does not depend on the threads.
+
+use super::form_factor::{Exchange, Sample, exchange};
+use super::hierarchy::{Element, Hierarchy, Link, MAX_DEPTH, announce};
+use super::visibility::{LastOccluder, Occluders, Ray};
+use std::mem::size_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// An element with fewer links than this accepts them at twice the error.
+pub const FEW_LINKS: usize = 16;
+/// A pair that sees nothing of each other but could exchange more than this share of either's
+/// light is looked at more closely before it is given up.
+const DARK_SHARE: f64 = 0.05;
+/// What a link occupies: itself, its counters, its place in two lists.
+const LINK_BYTES: u64 = (size_of::<Link>() + 4 * size_of::<usize>()) as u64;
+
+/// When a link is good enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Power that a link may misplace, in the scene's units.
+    pub threshold: f64,
+    /// Elements below this area are not split.
+    pub least_area: f64,
+    /// Links may occupy this many bytes.
+    pub link_bytes: u64,
+}
+
+/// What refinement did, counted by all threads.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Links allocated, including candidates that were split or dropped at once.
+    pub made: AtomicU64,
+    /// Links split.
+    pub split: AtomicU64,
+    /// Links that live.
+    pub live: AtomicU64,
+    /// Rays traced.
+    pub rays: AtomicU64,
+    /// Set when the links would occupy too much; refinement then stops splitting.
+    pub is_full: AtomicBool,
+}
+
+/// Makes and refines links.
+pub struct Refiner<'a> {
+    /// What may stand between elements.
+    pub occluders: &'a Occluders,
+    /// When to stop.
+    pub rules: Rules,
+    /// What was done.
+    pub tally: &'a Tally,
+}
+
+/// A piece of work for a thread.
+struct Task {
+    element: Arc<Element>,
+    /// Occluders of neighbouring links are alike.
+    last: LastOccluder,
+}
+
+enum Verdict {
+    Keep,
+    Drop,
+    SplitA,
+    SplitB,
+}
+
+impl Refiner<'_> {
+    /// Links every patch with every patch it may see.
+    pub fn link_all(&self, hierarchy: &Hierarchy) {
+        rayon::scope(|scope| {
+            for (index, patch) in hierarchy.patches.iter().enumerate() {
+                let task = Box::new(Task { element: patch.root.clone(), last: Default::default() });
+                scope.spawn(move |_| {
+                    let mut task = task;
+                    for other in &hierarchy.patches[index + 1..] {
+                        if may_see(&task.element, &other.root) {
+                            let link = self.link(&task.element, &other.root, &mut task.last);
+                            self.settle(link, &mut task.last);
+                        }
+                    }
+                });
+            }
+        });
+        hierarchy.tidy();
+    }
+
+    /// Judges all links again and refines those that are too coarse. Returns how many were.
+    pub fn refine(&self, hierarchy: &Hierarchy) -> u64 {
+        let before = self.tally.split.load(Relaxed);
+        rayon::scope(|scope| {
+            for element in hierarchy.linked() {
+                let task = Box::new(Task { element, last: LastOccluder::default() });
+                scope.spawn(move |_| self.refine_links_of(*task));
+            }
+        });
+        hierarchy.tidy();
+        self.tally.split.load(Relaxed) - before
+    }
+
+    fn refine_links_of(&self, mut task: Task) {
+        let coarse: Vec<Arc<Link>> = task
+            .element
+            .links()
+            .iter()
+            .filter(|link| link.a.key == task.element.key)
+            .filter(|link| !matches!(self.judge(link), Verdict::Keep))
+            .cloned()
+            .collect();
+        for link in coarse {
+            link.retired.store(true, Relaxed);
+            self.tally.live.fetch_sub(1, Relaxed);
+            self.settle(link, &mut task.last);
+        }
+    }
+
+    /// Announces a link, or whatever finer links replace it.
+    fn settle(&self, link: Arc<Link>, last: &mut LastOccluder) {
+        let mut waiting = vec![link];
+        while let Some(link) = waiting.pop() {
+            match self.judge(&link) {
+                Verdict::Drop => {}
+                Verdict::Keep => {
+                    let live = self.tally.live.fetch_add(1, Relaxed) + 1;
+                    if live * LINK_BYTES > self.rules.link_bytes {
+                        self.tally.is_full.store(true, Relaxed);
+                    }
+                    announce(link);
+                }
+                verdict => {
+                    self.tally.split.fetch_add(1, Relaxed);
+                    let (split, kept) = match verdict {
+                        Verdict::SplitA => (&link.a, &link.b),
+                        _ => (&link.b, &link.a),
+                    };
+                    for child in split.split() {
+                        if may_see(child, kept) {
+                            waiting.push(self.link(child, kept, last));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge(&self, link: &Link) -> Verdict {
+        if link.exchange <= 0.0 {
+            return Verdict::Drop;
+        }
+        let smaller = link.a.area.min(link.b.area);
+        let is_dark = link.visible <= 0.0;
+        let is_fine = if is_dark {
+            link.exchange / smaller <= DARK_SHARE
+        } else {
+            self.is_fine(link)
+        };
+        if !is_fine && !self.tally.is_full.load(Relaxed) {
+            let can_split = |element: &Element| {
+                element.area > self.rules.least_area && element.depth < MAX_DEPTH
+            };
+            let a_first = link.a.area >= link.b.area;
+            match (can_split(&link.a), can_split(&link.b)) {
+                (true, b) if a_first || !b => return Verdict::SplitA,
+                (_, true) => return Verdict::SplitB,
+                _ => {}
+            }
+        }
+        if is_dark { Verdict::Drop } else { Verdict::Keep }
+    }
+
+    fn is_fine(&self, link: &Link) -> bool {
+        let brightest = |element: &Element| element.light.outgoing.get().strongest();
+        let misplaced = link.visible * link.exchange_error
+            + link.visible_error * link.exchange
+            + link.visible_error * link.exchange_error;
+        let error = misplaced * brightest(&link.a).max(brightest(&link.b));
+        error <= self.rules.threshold / 2.0
+            || error <= self.rules.threshold
+                && link.a.link_count() < FEW_LINKS
+                && link.b.link_count() < FEW_LINKS
+    }
+
+    /// Allocates a link and estimates what it carries.
+    fn link(&self, one: &Arc<Element>, two: &Arc<Element>, last: &mut LastOccluder) -> Arc<Link> {
+        let (a, b) = if one.key < two.key { (one, two) } else { (two, one) };
+        let (from, to) = (a.sub_centres(), b.sub_centres());
+        let mut kernels = Vec::new();
+        let Exchange { area, area_error } = exchange(&from, &to, &mut kernels);
+        let (visible, visible_error) = if area > 0.0 {
+            self.visibility([a, b], &from, &to, &kernels, last)
+        } else {
+            (0.0, 0.0)
+        };
+        self.tally.made.fetch_add(1, Relaxed);
+        Arc::new(Link {
+            a: a.clone(),
+            b: b.clone(),
+            exchange: area.min(a.area.min(b.area)),
+            exchange_error: area_error,
+            visible,
+            visible_error,
+            retired: AtomicBool::new(false),
+        })
+    }
+
+    /// One ray for each pair of sub-centres that face each other, weighed by its kernel: the
+    /// visible share and its uncertainty (never 0: rays that agree may still have missed something).
+    fn visibility(
+        &self,
+        ends: [&Arc<Element>; 2],
+        from: &[Sample],
+        to: &[Sample],
+        kernels: &[f64],
+        last: &mut LastOccluder,
+    ) -> (f64, f64) {
+        let rays = rays_between(from, to, kernels);
+        let patches = ends.map(|element| element.patch);
+        let (mut seen, mut all) = (0.0, 0.0);
+        for (ray, weight) in &rays {
+            all += weight;
+            if !self.occluders.is_blocked(ray, patches, last) {
+                seen += weight;
+            }
+        }
+        let count = rays.len() as f64;
+        self.tally.rays.fetch_add(rays.len() as u64, Relaxed);
+        let visible: f64 = if seen == all { 1.0 } else { seen / all };
+        (visible, visible.min(1.0 - visible).max(0.25 / count))
+    }
+}
+
+fn rays_between(from: &[Sample], to: &[Sample], kernels: &[f64]) -> Vec<(Ray, f64)> {
+    let mut rays = Vec::new();
+    for (row, start) in from.iter().enumerate() {
+        for (column, end) in to.iter().enumerate() {
+            let weight = kernels[row * to.len() + column];
+            if weight > 0.0 {
+                rays.push((Ray { from: start.point, way: end.point - start.point }, weight));
+            }
+        }
+    }
+    rays
+}
+
+/// Whether some corner of each element lies in front of the other.
+fn may_see(a: &Element, b: &Element) -> bool {
+    let faces = |from: &Element, to: &Element| {
+        let origin = from.corners[0].position;
+        let slack = 1e-9 * from.area.max(to.area).sqrt();
+        to.corners.iter().any(|corner| (corner.position - origin).dot(from.normal) > slack)
+    };
+    a.patch != b.patch && faces(a, b) && faces(b, a)
+}

@@ -1,0 +1,299 @@
+//! A picture of the solution: rays from the camera, smooth light, soft shadows, tone mapping, PNG.
+//!
+//! With [`Quality::Final`] the indirect light is interpolated from the meshes, and the direct light
+//! is computed anew in every pixel by sampling the emitters (two-pass rendering; Shirley 1991):
+//! shadows are as sharp as their lamps make them, not as the meshes do. [`Quality::Smooth`] shows
+//! the vertices' light alone, [`Quality::Flat`] the meshes as solved.
+
+use super::colour::Rgb;
+use super::form_factor::{Sample, kernel};
+use super::geometry::Vec3;
+use super::hierarchy::Patch;
+use super::scene::Camera;
+use super::shading::{Part, incident, interpolate, locate, shade_vertices};
+use super::solver::Solution;
+use super::visibility::{LastOccluder, Ray};
+use rayon::prelude::*;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Rays per pixel and direction.
+const SUB_PIXELS: usize = 4;
+/// Shadow rays per pixel are about this many, spread over the emitters.
+const SHADOW_RAYS: usize = 144;
+
+/// How a surface point's light is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Quality {
+    /// One colour per mesh.
+    Flat,
+    /// Interpolated between vertices.
+    Smooth,
+    /// Indirect light interpolated, direct light sampled per pixel.
+    Final,
+}
+
+/// Linear light, row by row from the top.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Pixels per row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Radiance of each pixel (relative).
+    pub pixels: Vec<Rgb>,
+}
+
+/// Why no picture was written.
+#[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum PictureError {
+    #[error("cannot write the picture {path}: {reason}; check that its folder exists and has room")]
+    Write { path: String, reason: std::io::Error },
+    #[error("cannot encode the picture {path}: {reason}")]
+    Encode { path: String, reason: png::EncodingError },
+}
+
+/// Takes a picture `height` pixels high on the current rayon pool.
+pub fn render(solution: &Solution, camera: &Camera, height: usize, quality: Quality) -> Picture {
+    let part = if quality == Quality::Final { Part::Indirect } else { Part::All };
+    shade_vertices(&solution.hierarchy, part);
+    let width = ((height as f64 * camera.aspect).round() as usize).max(1);
+    let view = View::new(camera, width, height);
+    let emitters: Vec<&Patch> = solution
+        .hierarchy
+        .patches
+        .iter()
+        .map(|patch| &**patch)
+        .filter(|patch| patch.emission.sum() > 0.0)
+        .collect();
+    let per_ray = SHADOW_RAYS.div_ceil(SUB_PIXELS * SUB_PIXELS * emitters.len().max(1));
+    let painter = Painter { solution, emitters, quality, per_ray };
+    let pixels = (0..width * height)
+        .into_par_iter()
+        .map(|index| painter.pixel(&view, index % width, index / width))
+        .collect();
+    Picture { width, height, pixels }
+}
+
+struct View {
+    eye: Vec3,
+    corner: Vec3,
+    right: Vec3,
+    down: Vec3,
+}
+
+impl View {
+    fn new(camera: &Camera, width: usize, height: usize) -> View {
+        let ahead = (camera.look_at - camera.eye).unit();
+        let right = ahead.cross(camera.up).unit();
+        let up = right.cross(ahead);
+        let half = (camera.opening_deg.to_radians() / 2.0).tan();
+        let half_width = half * width as f64 / height as f64;
+        View {
+            eye: camera.eye,
+            corner: ahead - right * half_width + up * half,
+            right: right * (2.0 * half_width / width as f64),
+            down: up * (-2.0 * half / height as f64),
+        }
+    }
+
+    fn ray(&self, x: f64, y: f64) -> Ray {
+        Ray { from: self.eye, way: self.corner + self.right * x + self.down * y }
+    }
+}
+
+struct Painter<'a> {
+    solution: &'a Solution,
+    emitters: Vec<&'a Patch>,
+    quality: Quality,
+    /// Shadow rays per camera ray and emitter.
+    per_ray: usize,
+}
+
+impl Painter<'_> {
+    fn pixel(&self, view: &View, x: usize, y: usize) -> Rgb {
+        let mut noise = Noise::at(x, y);
+        let mut last = LastOccluder::default();
+        let mut sum = Rgb::BLACK;
+        for stratum in 0..SUB_PIXELS * SUB_PIXELS {
+            let cell = (stratum % SUB_PIXELS, stratum / SUB_PIXELS);
+            let place = |cell: usize, jitter: f64| (cell as f64 + jitter) / SUB_PIXELS as f64;
+            let dx = place(cell.0, noise.next());
+            let dy = place(cell.1, noise.next());
+            let ray = view.ray(x as f64 + dx, y as f64 + dy);
+            // A lamp is far brighter than paper white: clip each ray, or its edge stays jagged.
+            sum += self.radiance(&ray, stratum, &mut noise, &mut last);
+        }
+        sum * (1.0 / (SUB_PIXELS * SUB_PIXELS) as f64)
+    }
+
+    fn radiance(
+        &self,
+        ray: &Ray,
+        stratum: usize,
+        noise: &mut Noise,
+        last: &mut LastOccluder,
+    ) -> Rgb {
+        let Some(hit) = self.solution.occluders.first_front(ray) else { return Rgb::BLACK };
+        let patch = self.solution.hierarchy.patch(hit.patch);
+        if patch.emission.sum() > 0.0 {
+            return patch.emission;
+        }
+        let point = ray.from + ray.way * hit.at;
+        let (leaf, u, v) = locate(patch, point);
+        let light = match self.quality {
+            Quality::Flat => incident(leaf, Part::All),
+            Quality::Smooth => interpolate(leaf, u, v),
+            Quality::Final => {
+                let receiver = Sample { point, normal: leaf.normal, area: 0.0 };
+                interpolate(leaf, u, v) + self.direct(&receiver, patch, stratum, noise, last)
+            }
+        };
+        patch.reflectance * light
+    }
+
+    /// Light that comes straight from the emitters; `stratum` is the camera ray's number, which
+    /// also chooses the part of each emitter that is looked at.
+    fn direct(
+        &self,
+        receiver: &Sample,
+        patch: &Patch,
+        stratum: usize,
+        noise: &mut Noise,
+        last: &mut LastOccluder,
+    ) -> Rgb {
+        let mut sum = Rgb::BLACK;
+        for emitter in &self.emitters {
+            let turn = noise.pick(SUB_PIXELS * SUB_PIXELS);
+            for shot in 0..self.per_ray {
+                // Camera rays and shots together visit every cell of the emitter evenly.
+                let cell = (stratum * 7 + shot * 5 + turn * usize::from(self.per_ray > 1))
+                    % (SUB_PIXELS * SUB_PIXELS);
+                let place = |cell: usize, jitter: f64| (cell as f64 + jitter) / SUB_PIXELS as f64;
+                let u = place(cell % SUB_PIXELS, noise.next());
+                let v = place(cell / SUB_PIXELS, noise.next());
+                let (du, dv) = emitter.quad.tangents(u, v);
+                let spot = Sample {
+                    point: emitter.quad.at(u, v),
+                    normal: emitter.root.normal,
+                    area: du.cross(dv).length() / (SUB_PIXELS * SUB_PIXELS) as f64,
+                };
+                let share = kernel(receiver, &spot);
+                let shadow =
+                    Ray { from: receiver.point, way: spot.point - receiver.point };
+                let ends = [patch.id, emitter.id];
+                if share > 0.0 && !self.solution.occluders.is_blocked(&shadow, ends, last) {
+                    sum += emitter.emission * (share * spot.area);
+                }
+            }
+        }
+        sum * ((SUB_PIXELS * SUB_PIXELS) as f64 / self.per_ray as f64)
+    }
+}
+
+/// A short stream of numbers in 0..1 that a pixel's place decides (SplitMix64).
+struct Noise(u64);
+
+impl Noise {
+    fn at(x: usize, y: usize) -> Noise {
+        Noise((y as u64) << 32 | x as u64)
+    }
+
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn next(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn pick(&mut self, below: usize) -> usize {
+        (self.bits() % below as u64) as usize
+    }
+}
+
+impl Picture {
+    /// The picture as 8-bit sRGB. Exposure follows the picture's own light; the curve is straight
+    /// in the dark and bends towards white; a little noise hides the 8-bit steps.
+    pub fn tone_mapped(&self) -> Vec<u8> {
+        let exposure = self.exposure();
+        let mut bytes = Vec::with_capacity(self.pixels.len() * 3);
+        for (index, pixel) in self.pixels.iter().enumerate() {
+            let mut noise = Noise::at(index % self.width, index / self.width);
+            let dither = noise.next() - 0.5;
+            for channel in (*pixel * exposure).0 {
+                let coded = gamma_coded(shoulder(channel)) * 255.0 + dither;
+                bytes.push(coded.round().clamp(0.0, 255.0) as u8);
+            }
+        }
+        bytes
+    }
+
+    /// Puts the lit surfaces (90 % of the pixels are darker) at a bright grey.
+    fn exposure(&self) -> f64 {
+        let mut light: Vec<f64> =
+            self.pixels.iter().map(|pixel| pixel.luminance()).filter(|&l| l > 0.0).collect();
+        if light.is_empty() {
+            return 1.0;
+        }
+        let rank = (light.len() - 1) * 9 / 10;
+        let (_, bright, _) = light.select_nth_unstable_by(rank, f64::total_cmp);
+        0.72 / *bright
+    }
+
+    /// Writes a PNG under a temporary name beside `path`, and renames it when it is whole.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is left behind then.
+    pub fn write_png(&self, path: &Path) -> Result<(), PictureError> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.part", std::process::id()));
+        let part = path.with_file_name(name);
+        let written = self.encode(&part, path).and_then(|()| {
+            std::fs::rename(&part, path).map_err(|reason| write_error(path, reason))
+        });
+        if written.is_err() {
+            let _ = std::fs::remove_file(&part); // it may not exist; the first error counts
+        }
+        written
+    }
+
+    fn encode(&self, part: &PathBuf, path: &Path) -> Result<(), PictureError> {
+        let encode_error = |reason| PictureError::Encode { path: path.display().to_string(), reason };
+        let file = std::fs::File::create(part).map_err(|reason| write_error(path, reason))?;
+        let mut file = BufWriter::new(file);
+        let mut encoder = png::Encoder::new(&mut file, self.width as u32, self.height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        encoder.set_source_srgb(png::SrgbRenderingIntent::Perceptual);
+        let mut writer = encoder.write_header().map_err(encode_error)?;
+        writer.write_image_data(&self.tone_mapped()).map_err(encode_error)?;
+        writer.finish().map_err(encode_error)?;
+        file.flush().map_err(|reason| write_error(path, reason))
+    }
+}
+
+fn write_error(path: &Path, reason: std::io::Error) -> PictureError {
+    PictureError::Write { path: path.display().to_string(), reason }
+}
+
+/// Straight up to a knee, then an exponential approach to 1 with the same slope.
+fn shoulder(light: f64) -> f64 {
+    const KNEE: f64 = 0.55;
+    if light <= KNEE {
+        light
+    } else {
+        1.0 - (1.0 - KNEE) * (-(light - KNEE) / (1.0 - KNEE)).exp()
+    }
+}
+
+/// The sRGB transfer curve.
+fn gamma_coded(light: f64) -> f64 {
+    if light <= 0.003_130_8 { 12.92 * light } else { 1.055 * light.powf(1.0 / 2.4) - 0.055 }
+}

@@ -1,0 +1,243 @@
+//! A scene: convex polygons, what they reflect and emit, and where the camera stands.
+//!
+//! Invariant: a [`Scene`] made by [`Scene::new`] can be solved: every polygon is finite, planar,
+//! convex and has an area, every surface reflects less than it receives, and something shines.
+
+use super::colour::Rgb;
+use super::geometry::{PLANAR_TOLERANCE, Quad, Vec3, vector_area};
+use thiserror::Error;
+
+/// Most polygons of a scene: element keys have 30 bits for patches.
+pub const MAX_POLYGONS: usize = 1 << 24;
+
+/// What a surface does with light.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Material {
+    /// Its name.
+    pub name: String,
+    /// Reflected share of the received light, 0 to below 1 in each channel.
+    pub reflectance: Rgb,
+    /// Emitted power per area.
+    pub emission: Rgb,
+}
+
+/// A flat piece of a surface, seen from its front counter-clockwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Polygon {
+    /// Polygons of one name that touch are shaded as one smooth surface.
+    pub surface: String,
+    /// Index into the scene's materials.
+    pub material: usize,
+    /// Its corners.
+    pub vertices: Vec<Vec3>,
+}
+
+/// Where the picture is taken from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Camera {
+    /// The eye.
+    pub eye: Vec3,
+    /// A point in the middle of the picture.
+    pub look_at: Vec3,
+    /// What is up.
+    pub up: Vec3,
+    /// Vertical opening in degrees.
+    pub opening_deg: f64,
+    /// Width over height.
+    pub aspect: f64,
+}
+
+/// Everything the solver and the camera need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scene {
+    /// What it is called.
+    pub name: String,
+    /// Whether no light can leave: then the rows of form factors must sum to one.
+    pub closed: bool,
+    /// The camera.
+    pub camera: Camera,
+    /// All materials.
+    pub materials: Vec<Material>,
+    /// All polygons.
+    pub polygons: Vec<Polygon>,
+}
+
+/// Why a scene cannot be solved; each names the culprit and the way out.
+#[derive(Debug, Error, PartialEq)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum SceneError {
+    #[error("the scene has no polygon; add at least one [[polygon]]")]
+    Empty,
+    #[error("the scene has {0} polygons; at most {MAX_POLYGONS} can be solved")]
+    TooMany(usize),
+    #[error("no polygon emits light; give the material of at least one polygon an `emission`")]
+    Dark,
+    #[error("polygon {polygon} has {count} vertices; it needs at least 3")]
+    TooFewVertices { polygon: String, count: usize },
+    #[error("polygon {polygon}, vertex {vertex}: a coordinate is not a finite number")]
+    NotFinite { polygon: String, vertex: usize },
+    #[error("polygon {polygon} has no area: its vertices coincide or lie on one line")]
+    NoArea { polygon: String },
+    #[error(
+        "polygon {polygon} is not planar: vertex {vertex} lies {share_percent:.2} % of the \
+         polygon's size off its plane (allowed: {:.1} %); split it into triangles",
+        PLANAR_TOLERANCE * 100.0
+    )]
+    NotPlanar { polygon: String, vertex: usize, share_percent: f64 },
+    #[error(
+        "polygon {polygon} is not convex at vertex {vertex}, or crosses itself; split it into \
+         convex parts"
+    )]
+    NotConvex { polygon: String, vertex: usize },
+    #[error("polygon {polygon} uses material `{material}`, which the scene does not define")]
+    UnknownMaterial { polygon: String, material: String },
+    #[error(
+        "material `{material}`: the reflectance must lie between 0 and below 1 (a surface cannot \
+         reflect more than it receives)"
+    )]
+    Reflectance { material: String },
+    #[error("material `{material}`: the emission must be finite and not negative")]
+    Emission { material: String },
+    #[error("the camera cannot see: {0}")]
+    Camera(&'static str),
+}
+
+impl Scene {
+    /// Checks a scene.
+    ///
+    /// # Errors
+    /// The first thing that makes it impossible to solve or to look at.
+    pub fn new(
+        name: &str,
+        closed: bool,
+        camera: Camera,
+        materials: Vec<Material>,
+        polygons: Vec<Polygon>,
+    ) -> Result<Scene, SceneError> {
+        check_camera(&camera)?;
+        materials.iter().try_for_each(check_material)?;
+        if polygons.is_empty() {
+            return Err(SceneError::Empty);
+        }
+        if polygons.len() > MAX_POLYGONS {
+            return Err(SceneError::TooMany(polygons.len()));
+        }
+        for (index, polygon) in polygons.iter().enumerate() {
+            check_polygon(index, polygon)?;
+            if polygon.material >= materials.len() {
+                let material = format!("#{}", polygon.material);
+                return Err(SceneError::UnknownMaterial { polygon: title(index, polygon), material });
+            }
+        }
+        if !polygons.iter().any(|polygon| materials[polygon.material].emission.sum() > 0.0) {
+            return Err(SceneError::Dark);
+        }
+        Ok(Scene { name: name.to_owned(), closed, camera, materials, polygons })
+    }
+
+    /// The polygons as quadrilaterals: one of four corners is one; any other is cut into one per
+    /// corner, between the corner, the middles of its sides and the centre.
+    pub fn quads(&self) -> Vec<(&Polygon, Quad)> {
+        let mut quads = Vec::with_capacity(self.polygons.len());
+        for polygon in &self.polygons {
+            match <[Vec3; 4]>::try_from(polygon.vertices.as_slice()) {
+                Ok(corners) => quads.push((polygon, Quad { corners })),
+                Err(_) => quads.extend(corner_quads(&polygon.vertices).map(|quad| (polygon, quad))),
+            }
+        }
+        quads
+    }
+}
+
+fn corner_quads(vertices: &[Vec3]) -> impl Iterator<Item = Quad> + '_ {
+    let count = vertices.len();
+    let sum = vertices.iter().fold(Vec3::default(), |sum, &vertex| sum + vertex);
+    let centre = sum * (1.0 / count as f64);
+    (0..count).map(move |index| {
+        let (before, corner, after) = (
+            vertices[(index + count - 1) % count],
+            vertices[index],
+            vertices[(index + 1) % count],
+        );
+        Quad { corners: [corner, corner.middle(after), centre, before.middle(corner)] }
+    })
+}
+
+pub(super) fn title(index: usize, polygon: &Polygon) -> String {
+    format!("{} (`{}`)", index + 1, polygon.surface)
+}
+
+fn check_camera(camera: &Camera) -> Result<(), SceneError> {
+    let ahead = camera.look_at - camera.eye;
+    let vectors = [camera.eye, camera.look_at, camera.up];
+    if !vectors.iter().all(|vector| vector.is_finite()) {
+        return Err(SceneError::Camera("a coordinate is not a finite number"));
+    }
+    if ahead.cross(camera.up).length() <= 0.0 {
+        return Err(SceneError::Camera("it looks at itself or along its own `up`"));
+    }
+    if !(camera.opening_deg > 0.0 && camera.opening_deg < 180.0) {
+        return Err(SceneError::Camera("`opening_deg` must lie between 0 and 180 degrees"));
+    }
+    if !(camera.aspect >= 0.1 && camera.aspect <= 10.0) {
+        return Err(SceneError::Camera("`aspect` (width over height) must lie in 0.1..=10"));
+    }
+    Ok(())
+}
+
+fn check_material(material: &Material) -> Result<(), SceneError> {
+    let name = || material.name.clone();
+    if !material.reflectance.0.iter().all(|share| (0.0..1.0).contains(share)) {
+        return Err(SceneError::Reflectance { material: name() });
+    }
+    if !material.emission.0.iter().all(|power| (0.0..f64::INFINITY).contains(power)) {
+        return Err(SceneError::Emission { material: name() });
+    }
+    Ok(())
+}
+
+fn check_polygon(index: usize, polygon: &Polygon) -> Result<(), SceneError> {
+    let vertices = &polygon.vertices;
+    let name = || title(index, polygon);
+    if vertices.len() < 3 {
+        return Err(SceneError::TooFewVertices { polygon: name(), count: vertices.len() });
+    }
+    if let Some(vertex) = vertices.iter().position(|vertex| !vertex.is_finite()) {
+        return Err(SceneError::NotFinite { polygon: name(), vertex: vertex + 1 });
+    }
+    let size = vertices.iter().map(|&vertex| (vertex - vertices[0]).length()).fold(0.0, f64::max);
+    let area = vector_area(vertices);
+    // Written so that an overflow to infinity or no-number is refused, too.
+    let has_area = area.length() > 1e-9 * size * size && area.is_finite() && size > 0.0;
+    if !has_area {
+        return Err(SceneError::NoArea { polygon: name() });
+    }
+    let normal = area.unit();
+    let centre = vertices.iter().fold(Vec3::default(), |sum, &vertex| sum + vertex)
+        * (1.0 / vertices.len() as f64);
+    for (vertex, &corner) in vertices.iter().enumerate() {
+        let off = ((corner - centre).dot(normal) / size).abs();
+        if off > PLANAR_TOLERANCE {
+            let (polygon, vertex, share_percent) = (name(), vertex + 1, off * 100.0);
+            return Err(SceneError::NotPlanar { polygon, vertex, share_percent });
+        }
+    }
+    check_convex(vertices, normal, size)
+        .map_err(|vertex| SceneError::NotConvex { polygon: name(), vertex: vertex + 1 })
+}
+
+/// Every corner turns left, and all of them together turn once; else the offending vertex.
+fn check_convex(vertices: &[Vec3], normal: Vec3, size: f64) -> Result<(), usize> {
+    let count = vertices.len();
+    let mut turned = 0.0;
+    for vertex in 0..count {
+        let arriving = vertices[vertex] - vertices[(vertex + count - 1) % count];
+        let leaving = vertices[(vertex + 1) % count] - vertices[vertex];
+        let sine = arriving.cross(leaving).dot(normal);
+        if sine < -1e-9 * size * size || arriving.length() <= 1e-9 * size {
+            return Err(vertex);
+        }
+        turned += sine.atan2(arriving.dot(leaving));
+    }
+    if turned > 1.5 * std::f64::consts::TAU { Err(0) } else { Ok(()) }
+}

@@ -1,0 +1,126 @@
+//! The physics of small solutions, and that threads do not change them.
+
+use super::*;
+use crate::radiosity::physics::furnace_distance;
+use crate::radiosity::render::{Quality, render};
+use crate::radiosity::scenes;
+
+const COARSE: Settings = Settings {
+    iterations: 4,
+    epsilon: 2e-3,
+    least_area: 2e-3,
+    converged: 1e-6,
+    closure: true,
+    memory_limit: u64::MAX,
+};
+
+fn solved(scene: &Scene, settings: &Settings, threads: usize) -> Result<Solution, SolveError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    pool.install(|| solve(scene, settings, &mut |_, _| {}, &AtomicBool::new(false)))
+}
+
+fn coarse_cornell(threads: usize) -> Solution {
+    solved(&scenes::cornell(), &COARSE, threads).expect("no limit is set")
+}
+
+#[test]
+fn the_furnace_glows_evenly() {
+    for reflectance in [0.2, 0.8] {
+        let distance = furnace_distance(reflectance, true);
+        assert!(distance < 1e-6, "rho {reflectance}: {distance}");
+    }
+    // Rows as estimated are 1 within a per cent, so B = e / (1 - rho) within two at rho = 0.5.
+    let unscaled = furnace_distance(0.5, false);
+    assert!(unscaled < 0.02, "{unscaled}");
+}
+
+#[test]
+fn a_closed_box_absorbs_what_it_emits() {
+    let scaled = coarse_cornell(2).statistics;
+    assert!(scaled.physics.passed(), "{scaled}");
+    assert!((scaled.physics.absorbed / scaled.physics.emitted - 1.0).abs() < 1e-3, "{scaled}");
+    let settings = Settings { closure: false, ..COARSE };
+    let unscaled = solved(&scenes::cornell(), &settings, 2).expect("no limit is set").statistics;
+    assert!(unscaled.physics.passed(), "{unscaled}");
+    // What the rows make or lose is exactly what the balance misses: nothing else leaks.
+    let missing = unscaled.physics.absorbed / unscaled.physics.emitted - 1.0;
+    assert!((missing - unscaled.physics.unscaled_gain).abs() < 1e-6, "{unscaled}");
+}
+
+/// Reciprocity of the whole operator: light sent by x and received where y weighs it is light
+/// sent by y and received where x weighs it, sum A y (G x) = sum A x (G y).
+#[test]
+fn transport_is_reciprocal() {
+    let hierarchy = coarse_cornell(1).hierarchy;
+    let field = |element: &Element, salt: f64| {
+        let place = element.quad().at(0.3, 0.6);
+        1.0 + (place.x * 0.013 + salt).sin() * (place.y * 0.017 - salt).cos() + place.z / 600.0
+    };
+    let received = |sends: f64, weighs: f64| {
+        push_pull(&hierarchy, |_, element, _| Rgb::grey(field(element, sends)));
+        gather(&hierarchy);
+        push_pull(&hierarchy, |_, element, gathered| gathered * field(element, weighs)).0[0]
+    };
+    let (there, back) = (received(1.0, 2.0), received(2.0, 1.0));
+    assert!(there > 0.0 && (there / back - 1.0).abs() < 1e-12, "{there} against {back}");
+}
+
+#[test]
+fn threads_do_not_change_the_answer() {
+    let light = |solution: &Solution| {
+        let mut list = Vec::new();
+        solution.hierarchy.leaves(|_, leaf| list.push(leaf.light.radiosity.get()));
+        list
+    };
+    let alone = coarse_cornell(1);
+    for threads in [2, 5] {
+        let together = coarse_cornell(threads);
+        assert_eq!(alone.statistics.links, together.statistics.links);
+        assert_eq!(alone.statistics.rays, together.statistics.rays);
+        assert_eq!(light(&alone), light(&together), "{threads} threads"); // to the last bit
+    }
+}
+
+#[test]
+fn limits_end_with_an_error() {
+    let settings = Settings { memory_limit: 100_000, ..COARSE };
+    let error = solved(&scenes::cornell(), &settings, 2).err().expect("100 kB are too few");
+    assert!(matches!(error, SolveError::Memory { limit_bytes: 100_000, .. }), "{error}");
+    let stop = AtomicBool::new(true);
+    let error = solve(&scenes::cornell(), &COARSE, &mut |_, _| {}, &stop).err();
+    assert_eq!(error, Some(SolveError::Interrupted { iteration: 1 }));
+}
+
+/// A tiny Cornell box: the red wall is left, the green one right, each tinges what is near it,
+/// the lamp is white, and the shadows are darker than the floor beside them.
+#[test]
+fn the_picture_shows_the_box() {
+    let scene = scenes::cornell();
+    let picture = render(&coarse_cornell(2), &scene.camera, 40, Quality::Final);
+    assert_eq!((picture.width, picture.height), (40, 40));
+    let bytes = picture.tone_mapped();
+    let mean = |columns: std::ops::Range<usize>, rows: std::ops::Range<usize>| {
+        let count = (columns.len() * rows.len()) as f64;
+        let mut sum = [0.0; 3];
+        for (x, y) in rows.flat_map(|y| columns.clone().map(move |x| (x, y))) {
+            for (channel, sum) in sum.iter_mut().enumerate() {
+                *sum += f64::from(bytes[(y * 40 + x) * 3 + channel]) / count;
+            }
+        }
+        sum
+    };
+    let (left, right) = (mean(1..4, 10..30), mean(36..39, 10..30));
+    assert!(left[0] > 2.0 * left[1] && right[1] > 1.5 * right[0], "{left:?} {right:?}");
+    let (near_red, near_green) = (mean(9..13, 8..14), mean(27..31, 8..14));
+    let redness = |colour: [f64; 3]| colour[0] / colour[1];
+    assert!(redness(near_red) > 1.03 * redness(near_green), "{near_red:?} {near_green:?}");
+    let lamp = mean(18..22, 4..6);
+    assert!(lamp[0] > 250.0, "{lamp:?}");
+    let all = mean(0..40, 0..40);
+    for (found, golden) in all.into_iter().zip(GOLDEN_MEAN) {
+        assert!((found - golden).abs() < 1.0, "{all:?} against {GOLDEN_MEAN:?}");
+    }
+}
+
+/// Mean of the 40 by 40 picture's bytes: red, green, blue.
+const GOLDEN_MEAN: [f64; 3] = [0.0, 0.0, 0.0];
