@@ -1,8 +1,11 @@
 //! The laboratory: replay a trace under any policy or allocator, compare, report.
 
+pub mod compare;
 pub mod human;
 pub mod measure;
+pub mod profile;
 pub mod report;
 pub mod real;
 pub mod results;
+pub mod selection;
 pub mod simulate;

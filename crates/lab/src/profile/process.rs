@@ -1,0 +1,355 @@
+//! One process: its events folded into counts, histograms and curves.
+
+use super::calls::Calls;
+use super::curve::{Curve, Point};
+use super::frees_between::{FreesBetween, Matrix};
+use super::histogram::{Bucket, Histogram};
+use super::live::{Live, LiveTable};
+use super::size_by_lifetime::{Cell, SizeByLifetime};
+use super::top_sizes::{TopSize, TopSizes};
+use freehold_trace::{Event, Header, ObjectId, ProcessInfo, Request, ThreadId, Tick};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// The most that was live at once, by bytes, and when.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Peak {
+    /// Live bytes.
+    pub bytes: u64,
+    /// Live objects at that moment.
+    pub objects: u64,
+    /// When: seconds from the beginning of the trace.
+    pub at_s: f64,
+    /// When: bytes allocated before.
+    pub at_bytes: u64,
+}
+
+/// How long objects lived, counted in three ways; objects that were never freed are not here.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Lifetimes {
+    /// In events of the process.
+    pub events: Vec<Bucket>,
+    /// In bytes the process allocated meanwhile.
+    pub bytes: Vec<Bucket>,
+    /// In seconds.
+    pub seconds: Vec<Bucket>,
+}
+
+/// One thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ThreadProfile {
+    /// Its number.
+    pub thread: u32,
+    /// Its events.
+    pub events: u64,
+    /// Objects it allocated.
+    pub allocations: u64,
+    /// Bytes it allocated.
+    pub allocated_bytes: u64,
+    /// Objects it resized.
+    pub reallocs: u64,
+    /// Objects it freed.
+    pub frees: u64,
+    /// Of those, objects of other threads.
+    pub remote_frees: u64,
+}
+
+/// What one process did.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessProfile {
+    /// Who it is.
+    pub process: ProcessInfo,
+    /// Events.
+    pub events: u64,
+    /// Counts by kind.
+    pub calls: Calls,
+    /// Bytes asked for: sizes of allocations and growth by reallocations.
+    pub allocated_bytes: u64,
+    /// Most live bytes.
+    pub peak: Peak,
+    /// Most live objects, at whatever moment.
+    pub peak_objects: u64,
+    /// Live bytes at the end: never freed.
+    pub end_bytes: u64,
+    /// Live objects at the end.
+    pub end_objects: u64,
+    /// Sizes asked for, bytes.
+    pub sizes: Vec<Bucket>,
+    /// The most frequent sizes.
+    pub top_sizes: Vec<TopSize>,
+    /// Lifetimes of freed objects.
+    pub lifetimes: Lifetimes,
+    /// Size × lifetime of freed objects.
+    pub size_by_lifetime: Vec<Cell>,
+    /// Live memory over bytes allocated.
+    pub live_over_bytes: Vec<Point>,
+    /// Live memory over seconds.
+    pub live_over_seconds: Vec<Point>,
+    /// Each thread.
+    pub threads: Vec<ThreadProfile>,
+    /// The thread matrix: who frees whose.
+    pub frees_between: Vec<FreesBetween>,
+}
+
+/// What an event changed, for the total over processes: inherited objects are their parent's.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Change {
+    pub(super) bytes: i64,
+    pub(super) objects: i64,
+    /// By how much the allocation clock advanced.
+    pub(super) allocated: u64,
+}
+
+/// What can be added up over processes.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub(super) events: u64,
+    pub(super) calls: Calls,
+    pub(super) allocated: u64,
+    pub(super) sizes: Histogram,
+    pub(super) by_events: Histogram,
+    pub(super) by_bytes: Histogram,
+    pub(super) by_ticks: Histogram,
+    pub(super) heat: SizeByLifetime,
+    pub(super) top: TopSizes,
+}
+
+pub(super) struct Process {
+    info: ProcessInfo,
+    pub(super) sums: Sums,
+    table: LiveTable,
+    bytes: u64,
+    objects: u64,
+    peak: Peak,
+    peak_tick: Tick,
+    peak_objects: u64,
+    over_bytes: Curve,
+    over_ticks: Curve,
+    threads: Vec<ThreadProfile>,
+    thread_index: FxHashMap<u32, usize>,
+    /// The thread whose run is being read.
+    current: usize,
+    matrix: Matrix,
+}
+
+impl Process {
+    pub(super) fn new(info: &ProcessInfo) -> Self {
+        let (bytes, objects) = (info.inherited_bytes, info.inherited_objects);
+        Self {
+            info: info.clone(),
+            sums: Sums::default(),
+            table: LiveTable::default(),
+            bytes,
+            objects,
+            peak: Peak { bytes, objects, ..Peak::default() },
+            peak_tick: info.first,
+            peak_objects: objects,
+            over_bytes: Curve::new(0, bytes, objects),
+            over_ticks: Curve::new(info.first.0, bytes, objects),
+            threads: Vec::new(),
+            thread_index: FxHashMap::default(),
+            current: 0,
+            matrix: Matrix::default(),
+        }
+    }
+
+    /// The events that follow are this thread's.
+    pub(super) fn enter(&mut self, thread: ThreadId) {
+        if self.threads.get(self.current).is_some_and(|current| current.thread == thread.0) {
+            return;
+        }
+        let threads = &mut self.threads;
+        self.current = *self.thread_index.entry(thread.0).or_insert_with(|| {
+            threads.push(ThreadProfile { thread: thread.0, ..ThreadProfile::default() });
+            threads.len() - 1
+        });
+    }
+
+    pub(super) fn see(&mut self, tick: Tick, event: &Event) -> Change {
+        self.sums.events += 1;
+        self.threads[self.current].events += 1;
+        let change = match *event {
+            Event::Alloc { object, request } => self.alloc(tick, object, &request),
+            Event::Free { object, .. } => self.free(tick, object),
+            Event::Realloc { object, request, .. } => self.realloc(object, &request),
+            Event::Inherit { object, request } => self.inherit(tick, object, &request),
+            _ => return self.count_other(event),
+        };
+        self.over_bytes.add(self.sums.allocated, self.bytes, self.objects);
+        self.over_ticks.add(tick.0, self.bytes, self.objects);
+        if self.bytes > self.peak.bytes {
+            let (bytes, objects) = (self.bytes, self.objects);
+            self.peak = Peak { bytes, objects, at_s: 0.0, at_bytes: self.sums.allocated };
+            self.peak_tick = tick;
+        }
+        self.peak_objects = self.peak_objects.max(self.objects);
+        change
+    }
+
+    fn count_other(&mut self, event: &Event) -> Change {
+        let calls = &mut self.sums.calls;
+        match event {
+            Event::UnknownFree => calls.unknown_frees += 1,
+            Event::Failed { .. } => calls.failed += 1,
+            Event::Fork { .. } => calls.forks += 1,
+            Event::Access { .. } => calls.accesses += 1,
+            _ => {}
+        }
+        Change::default()
+    }
+
+    fn alloc(&mut self, tick: Tick, object: ObjectId, request: &Request) -> Change {
+        let size = request.size;
+        self.sums.calls.count(request.api);
+        self.sums.sizes.add(size, size);
+        self.sums.top.add(size);
+        let thread = &mut self.threads[self.current];
+        thread.allocations += 1;
+        thread.allocated_bytes = thread.allocated_bytes.saturating_add(size);
+        let lost = self.place(tick, object, size, false);
+        self.grow(size, 1);
+        Change { bytes: signed(size) + lost.bytes, objects: 1 + lost.objects, allocated: size }
+    }
+
+    /// Puts an object into the table; one that is there already lost its free to damage.
+    fn place(&mut self, tick: Tick, object: ObjectId, size: u64, inherited: bool) -> Change {
+        let live = Live {
+            size,
+            born_tick: tick.0,
+            born_event: self.sums.events,
+            born_bytes: self.sums.allocated,
+            owner: self.threads[self.current].thread,
+            inherited,
+        };
+        match self.table.insert(object.0, live) {
+            None => Change::default(),
+            Some(old) => {
+                self.sums.calls.contradictions += 1;
+                self.remove(&old)
+            }
+        }
+    }
+
+    fn grow(&mut self, bytes: u64, objects: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.objects += objects;
+        self.sums.allocated = self.sums.allocated.saturating_add(bytes);
+    }
+
+    /// An object is live no more.
+    fn remove(&mut self, old: &Live) -> Change {
+        self.bytes = self.bytes.saturating_sub(old.size);
+        self.objects = self.objects.saturating_sub(1);
+        if old.inherited {
+            return Change::default();
+        }
+        Change { bytes: -signed(old.size), objects: -1, allocated: 0 }
+    }
+
+    fn free(&mut self, tick: Tick, object: ObjectId) -> Change {
+        let Some(old) = self.table.remove(object.0) else {
+            self.sums.calls.contradictions += 1;
+            return Change::default();
+        };
+        let thread = &mut self.threads[self.current];
+        let remote = old.owner != thread.thread;
+        thread.frees += 1;
+        thread.remote_frees += u64::from(remote);
+        self.matrix.add(old.owner, thread.thread, old.size);
+        self.sums.calls.frees += 1;
+        self.sums.calls.remote_frees += u64::from(remote);
+        if !old.inherited {
+            self.sums.died(tick, &old);
+        }
+        self.remove(&old)
+    }
+
+    fn realloc(&mut self, object: ObjectId, request: &Request) -> Change {
+        let thread = &mut self.threads[self.current];
+        let Some(live) = self.table.get_mut(object.0).and_then(Option::as_mut) else {
+            self.sums.calls.contradictions += 1;
+            return Change::default();
+        };
+        let (old, new) = (*live, request.size);
+        thread.reallocs += 1;
+        self.sums.calls.reallocs += 1;
+        self.sums.calls.remote_reallocs += u64::from(old.owner != thread.thread);
+        *live = Live { size: new, owner: thread.thread, inherited: false, ..old };
+        let grown = new.saturating_sub(old.size);
+        self.bytes = self.bytes.saturating_sub(old.size).saturating_add(new);
+        self.sums.allocated = self.sums.allocated.saturating_add(grown);
+        match old.inherited {
+            // The resized copy is the child's own.
+            true => Change { bytes: signed(new), objects: 1, allocated: grown },
+            false => Change { bytes: signed(new) - signed(old.size), objects: 0, allocated: grown },
+        }
+    }
+
+    /// An inherited object is named: it was live from the beginning.
+    fn inherit(&mut self, tick: Tick, object: ObjectId, request: &Request) -> Change {
+        self.sums.calls.inherited += 1;
+        // Where the table of processes was lost, this is the first that is heard of the object.
+        if self.sums.calls.inherited > self.info.inherited_objects {
+            self.bytes = self.bytes.saturating_add(request.size);
+            self.objects += 1;
+        }
+        self.place(tick, object, request.size, true)
+    }
+
+    pub(super) fn finish(mut self, header: &Header) -> ProcessProfile {
+        let second = 1.0 / header.ticks_per_second.max(1) as f64;
+        self.threads.sort_by_key(|thread| thread.thread);
+        ProcessProfile {
+            process: self.info,
+            events: self.sums.events,
+            calls: self.sums.calls,
+            allocated_bytes: self.sums.allocated,
+            peak: Peak { at_s: header.seconds(self.peak_tick), ..self.peak },
+            peak_objects: self.peak_objects,
+            end_bytes: self.bytes,
+            end_objects: self.objects,
+            sizes: self.sums.sizes.finish(1.0),
+            top_sizes: self.sums.top.finish(),
+            lifetimes: self.sums.lifetimes(second),
+            size_by_lifetime: self.sums.heat.finish(second),
+            live_over_bytes: self.over_bytes.finish(1.0),
+            live_over_seconds: self.over_ticks.finish(second),
+            threads: self.threads,
+            frees_between: self.matrix.finish(),
+        }
+    }
+}
+
+impl Sums {
+    fn died(&mut self, tick: Tick, old: &Live) {
+        let ticks = tick.0.saturating_sub(old.born_tick);
+        self.by_events.add(self.events - old.born_event, old.size);
+        self.by_bytes.add(self.allocated.saturating_sub(old.born_bytes), old.size);
+        self.by_ticks.add(ticks, old.size);
+        self.heat.add(old.size, ticks);
+    }
+
+    pub(super) fn merge(&mut self, other: &Sums) {
+        self.events += other.events;
+        self.calls.merge(&other.calls);
+        self.allocated = self.allocated.saturating_add(other.allocated);
+        self.sizes.merge(&other.sizes);
+        self.by_events.merge(&other.by_events);
+        self.by_bytes.merge(&other.by_bytes);
+        self.by_ticks.merge(&other.by_ticks);
+        self.heat.merge(&other.heat);
+        self.top.merge(&other.top);
+    }
+
+    pub(super) fn lifetimes(&self, second: f64) -> Lifetimes {
+        Lifetimes {
+            events: self.by_events.finish(1.0),
+            bytes: self.by_bytes.finish(1.0),
+            seconds: self.by_ticks.finish(second),
+        }
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
