@@ -71,6 +71,30 @@ pub fn number(value: f64) -> String {
     if value.abs() >= 1000.0 { count(value.round() as u64) } else { significant(value) }
 }
 
+/// Reads a number of bytes as people write it: `4096`, `64K`, `1.5M`, `2GiB`; units are binary, with
+/// or without `B` or `iB`, in any case. `None` for anything else.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let power = match unit.trim().to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return None,
+    };
+    let unit = 1u64 << (10 * power);
+    match number.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(unit),
+        Err(_) => {
+            let bytes = number.parse::<f64>().ok()? * unit as f64;
+            (bytes < u64::MAX as f64).then_some(bytes as u64)
+        }
+    }
+}
+
 fn scaled(mut value: f64, units: &[&str], base: f64) -> String {
     let mut unit = 0;
     while value >= base * 0.9995 && unit + 1 < units.len() {
@@ -97,6 +121,16 @@ mod tests {
         let shown: Vec<_> = [0, 1023, 1024, 1536, 39_216_742, 1 << 40].map(bytes).into();
         assert_eq!(shown, ["0 B", "1023 B", "1.00 KiB", "1.50 KiB", "37.4 MiB", "1.00 TiB"]);
         assert_eq!(bytes(1_023_999), "0.98 MiB", "never 1000 of a unit");
+    }
+
+    #[test]
+    fn bytes_are_read_as_they_are_written() {
+        let read: Vec<_> = ["4096", "64K", "1.5M", "2GiB", "3 kb", "1T"].map(parse_bytes).into();
+        let meant = [4096, 64 << 10, 3 << 19, 2 << 30, 3 << 10, 1 << 40].map(Some);
+        assert_eq!(read, meant);
+        for wrong in ["", "G", "-1", "2X", "1.2.3", "1e400G", "99999999999T"] {
+            assert_eq!(parse_bytes(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

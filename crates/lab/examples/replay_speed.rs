@@ -1,0 +1,95 @@
+//! How fast the simulator is: events a second on one core, decoding included.
+//!
+//! `cargo run --release -p freehold-lab --example replay_speed [EVENTS] [LIVE] [POLICY…]`
+//!
+//! Makes a trace of EVENTS events (default 10 million) that keeps LIVE objects alive (default
+//! 100,000), of which any may be the next to be freed: the least friendly order for caches. Sizes
+//! are log-uniform from 16 B to 1 KiB. Replays each policy alone, so that a figure is that of one
+//! core. The `-list` variants walk all free blocks and are left out unless they are named.
+
+use freehold_core::policy::POLICIES;
+use freehold_lab::simulate::{self, Options};
+use freehold_trace::{
+    Api, Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,
+};
+use std::error::Error;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let events: u64 = args.next().map_or(Ok(10_000_000), |text| text.parse())?;
+    let live: u32 = args.next().map_or(Ok(100_000), |text| text.parse())?;
+    let named: Vec<String> = args.collect();
+    let is_asked = |name: &str| match named.as_slice() {
+        [] => !name.ends_with("-list"),
+        some => some.iter().any(|one| one == name),
+    };
+
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("speed.fht");
+    write(&path, events, live)?;
+    let trace = Trace::open(&path)?;
+    println!("{events} events, {live} alive, {} bytes on disk", trace.file_len());
+
+    let calm = AtomicBool::new(false);
+    let process = ProcessId(0);
+    let began = Instant::now();
+    let survey = simulate::survey(&trace, process, &mut |_, _| (), &calm)?;
+    report("(survey: decoding and a tally)", events, began.elapsed().as_secs_f64());
+    let options = Options { process, limit: None };
+    for name in POLICIES.iter().map(|policy| policy.name).filter(|name| is_asked(name)) {
+        let results = simulate::replay(&trace, &survey, &[name], options, &mut |_, _| (), &calm)?;
+        for one in results {
+            report(name, one.timing.events, one.timing.seconds);
+        }
+    }
+    Ok(())
+}
+
+fn report(name: &str, events: u64, seconds: f64) {
+    let millions = events as f64 / seconds / 1e6;
+    println!("{name:32} {millions:8.2} million events/s  {:6.1} ns an event", 1e3 / millions);
+}
+
+fn write(path: &Path, events: u64, live: u32) -> Result<(), Box<dyn Error>> {
+    let header = Header { ticks_per_second: 1_000_000_000, ..Header::default() };
+    let mut writer = Writer::create(path, header)?;
+    let mut random = Random(1);
+    let mut alive: Vec<u32> = Vec::new();
+    let mut spare: Vec<u32> = (0..live).rev().collect();
+    for tick in 0..events {
+        // Grows to fifteen sixteenths, and then wavers above that.
+        let grows = alive.len() < (live - live / 16) as usize || random.below(2) == 0;
+        let event = match grows.then(|| spare.pop()).flatten() {
+            Some(object) => {
+                alive.push(object);
+                let least = 16 << random.below(6);
+                let size = least + random.below(least);
+                let request = Request { size, api: Api::Malloc, ..Request::default() };
+                Event::Alloc { object: ObjectId(object), request }
+            }
+            None => {
+                let object = alive.swap_remove(random.below(alive.len() as u64) as usize);
+                spare.push(object);
+                Event::Free { object: ObjectId(object), remote: false }
+            }
+        };
+        let (process, thread) = (ProcessId(0), ThreadId(0));
+        writer.push(&Record { tick: Tick(tick * 50), process, thread, event })?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// Knuth's linear congruential generator: the same trace on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
