@@ -3,7 +3,7 @@
 //! ```text
 //! base                                                                       base + len
 //! | tags | index | free banks | bank states | descriptors | bitmaps |  banks ...  |
-//!   8 B                         20 B          64 B          512 B      32 units
+//!   8 B                         20 B          128 B         512 B      32 units
 //!   a unit                      a bank        a unit        a unit     each
 //! ```
 //!
@@ -22,8 +22,8 @@ use crate::machine::Machine;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of a descriptor.
-pub const DESCRIPTOR: usize = 64;
+/// Bytes of a descriptor: one cache line of state, one of bits.
+pub const DESCRIPTOR: usize = 128;
 /// Bytes of out-of-band bitmap for a unit: one bit per 16 bytes.
 pub const BITMAP: usize = UNIT / 16 / 8;
 /// Banks committed at first; doubled with every step.
@@ -244,6 +244,20 @@ impl Region {
         self.change(at, |bank| bank.take(first, len));
     }
 
+    /// Gives back the bitmap pages of bank `at` if it is wholly free and clean: no slab is there
+    /// that could have bits.
+    pub fn purge_bitmaps(&mut self, machine: &impl Machine, at: usize) {
+        const LEN: usize = BANK_UNITS * BITMAP;
+        let (bank, start) = (*self.bank(at), self.bitmaps.start + (self.first + at) * LEN);
+        if bank.used | bank.dirty == 0
+            && start.is_multiple_of(machine.page_size())
+            && LEN.is_multiple_of(machine.page_size())
+        {
+            // SAFETY: committed with the bank; a slab's start writes its bitmap anew.
+            unsafe { machine.purge(start as *mut u8, LEN) };
+        }
+    }
+
     /// Lengthens the run at `address` from `len` to `longer` units where it lies. Says whether the
     /// new units read as zero; `None` when some of them are in use or not committed.
     pub fn extend(&mut self, address: usize, len: usize, longer: usize) -> Option<bool> {
@@ -269,6 +283,11 @@ impl Region {
     /// Whether the reservation has uncommitted banks enough for such a run.
     pub fn has_room(&self, len: usize, align: usize) -> bool {
         self.banks - self.committed >= len.div_ceil(BANK_UNITS) + (align / BANK_UNITS).max(1) - 1
+    }
+
+    /// The bank that `address` lies in.
+    pub fn bank_of(&self, address: usize) -> usize {
+        self.unit(address) / BANK_UNITS
     }
 
     /// The unit at `address`, counted from the first bank.

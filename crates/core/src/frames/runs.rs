@@ -193,7 +193,9 @@ impl Runs {
     pub fn purged(&self, machine: &impl Machine, dirty: Dirty, clean: bool) {
         let tick = self.tick.load(Ordering::Relaxed);
         self.with(machine, |regions| {
-            regions[dirty.region].give(dirty.address, dirty.len, clean, tick);
+            let region = &mut regions[dirty.region];
+            region.give(dirty.address, dirty.len, clean, tick);
+            region.purge_bitmaps(machine, region.bank_of(dirty.address));
         });
     }
 

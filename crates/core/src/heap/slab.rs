@@ -1,6 +1,6 @@
 //! A slab: one unit of 64 KiB cut into blocks of one class.
 //!
-//! Its free blocks are set bits, out of band: inside the descriptor when there are at most 64 of
+//! Its free blocks are set bits, out of band: inside the descriptor when there are at most 512 of
 //! them, else in the unit's bitmap. Bits are cleared to take blocks and set to give them, each by
 //! one atomic operation for up to 64 blocks; no lock, whoever does it. The purger takes blocks like
 //! a program would, returns their pages and gives them back.
@@ -27,7 +27,6 @@ pub struct Slab {
     pub prev: Cell<*mut Slab>,
     news: AtomicPtr<Slab>,
     bits: Cell<*const AtomicU64>,
-    inline_bits: AtomicU64,
     base: Cell<usize>,
     class: Cell<u8>,
     /// The word at which the owner last found a bit.
@@ -37,7 +36,13 @@ pub struct Slab {
     pub purged: AtomicU16,
     /// The purger's note: free blocks at its last visit.
     pub seen: AtomicU16,
+    _room: usize,
+    /// The second cache line: the bits themselves, when these are enough.
+    inline_bits: [AtomicU64; INLINE / 64],
 }
+
+/// Most blocks whose bits fit the descriptor: classes from 128 bytes on.
+const INLINE: usize = 512;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == DESCRIPTOR);
@@ -99,7 +104,7 @@ impl Slab {
         self.prev.set(ptr::null_mut());
         self.purged.store(0, Ordering::Relaxed);
         self.seen.store(0, Ordering::Relaxed);
-        self.bits.set(if blocks <= 64 { &raw const self.inline_bits } else { bitmap.cast() });
+        self.bits.set(if blocks <= INLINE { self.inline_bits.as_ptr() } else { bitmap.cast() });
         for (at, word) in self.words().iter().enumerate() {
             word.store(self.full(at), Ordering::Relaxed);
         }
@@ -126,7 +131,7 @@ impl Slab {
 
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `bits` points to the inline word, when that is enough, or to the unit's bitmap,
+        // SAFETY: `bits` points to the inline words, when they are enough, or to the unit's bitmap,
         // which has a bit for every 16 bytes; both live as long as the process.
         unsafe {
             core::slice::from_raw_parts(self.bits.get(), (self.blocks.get() as usize).div_ceil(64))
