@@ -6,7 +6,8 @@
 //! the crowd with 4,000 objects: they are not meant for more. Arguments name the policies to run.
 
 use freehold_core::blocks::Region;
-use freehold_core::policy::{POLICIES, Policy, Visitor, dispatch};
+use freehold_core::machine::{Probe, Step};
+use freehold_core::policy::{Inspect, POLICIES, Policy, Visitor, dispatch};
 use freehold_core::units::Align;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint::black_box;
@@ -24,11 +25,9 @@ struct Memory {
 
 impl Memory {
     fn new() -> Memory {
-        let layout = Layout::from_size_align(REGION, 1 << 21).expect("a plain layout");
+        let layout = Layout::from_size_align(REGION, 1 << 12).expect("a plain layout");
         // SAFETY: the layout has a size.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("1 GiB of address space");
-        unsafe extern "C" { fn madvise(p: *mut u8, n: usize, a: i32) -> i32; }
-        if std::env::var("HUGE").is_ok() { unsafe { madvise(base.as_ptr(), REGION, 14) }; }
         Memory { base, layout }
     }
 
@@ -72,29 +71,79 @@ impl Dice {
     }
 }
 
-/// Frees and asks in turn with `live` objects; nanoseconds per call.
-fn time<P: Policy>(live: usize, calls: usize, size: fn(&mut Dice) -> u64) -> f64 {
-    let memory = Memory::new();
-    let mut policy = memory.policy::<P>();
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    let ask = |policy: &mut P, dice: &mut Dice| {
-        policy.alloc(size(dice), Align::ONE, &mut ()).expect("the region is long enough")
-    };
-    let mut objects: Vec<_> = (0..live).map(|_| ask(&mut policy, &mut dice)).collect();
-    let mut turn = |policy: &mut P, rounds: usize| {
-        for _ in 0..rounds {
-            let object = &mut objects[dice.below(live)];
-            // SAFETY: it lives, and its place in the table is overwritten at once.
-            unsafe { policy.free(*object, &mut ()) };
-            *object = black_box(ask(policy, &mut dice));
+/// Frees and asks in turn: what a program with a steady number of objects does.
+struct Churn<P> {
+    policy: P,
+    objects: Vec<NonNull<u8>>,
+    size: fn(&mut Dice) -> u64,
+    dice: Dice,
+    // Outlives the policy: fields are dropped in order.
+    _memory: Memory,
+}
+
+impl<P: Policy> Churn<P> {
+    /// `live` objects, freed and asked for often enough for fragmentation to settle.
+    fn settled(live: usize, size: fn(&mut Dice) -> u64) -> Churn<P> {
+        let memory = Memory::new();
+        let policy = memory.policy();
+        let dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let mut churn = Churn { policy, objects: Vec::new(), size, dice, _memory: memory };
+        for _ in 0..live {
+            let object = churn.ask(&mut ());
+            churn.objects.push(object);
         }
-    };
-    turn(&mut policy, calls / 4); // until fragmentation has settled
-    let start = processor_ns();
-    turn(&mut policy, calls / 2);
-    let spent = processor_ns() - start;
-    assert_eq!(policy.check(), Ok(()));
-    spent as f64 / calls as f64
+        churn.turn(10 * live, &mut ());
+        churn
+    }
+
+    fn ask<Q: Probe>(&mut self, probe: &mut Q) -> NonNull<u8> {
+        let size = (self.size)(&mut self.dice);
+        self.policy.alloc(size, Align::ONE, probe).expect("the region is long enough")
+    }
+
+    /// `rounds` times two calls.
+    fn turn<Q: Probe>(&mut self, rounds: usize, probe: &mut Q) {
+        for _ in 0..rounds {
+            let i = self.dice.below(self.objects.len());
+            // SAFETY: it lives, and its place in the table is overwritten at once.
+            unsafe { self.policy.free(self.objects[i], probe) };
+            self.objects[i] = black_box(self.ask(probe));
+        }
+    }
+
+    /// Nanoseconds per call.
+    fn time(&mut self, calls: usize) -> f64 {
+        let start = processor_ns();
+        self.turn(calls / 2, &mut ());
+        (processor_ns() - start) as f64 / calls as f64
+    }
+
+    /// Words touched and lines missed per call.
+    fn touch(&mut self, calls: usize) -> (f64, f64) {
+        let mut cache = Cache { lines: vec![u64::MAX; 1 << 14], words: 0, missed: 0 };
+        self.turn(calls / 2, &mut cache);
+        (cache.words, cache.missed) = (0, 0);
+        self.turn(calls / 2, &mut cache);
+        (cache.words as f64 / calls as f64, cache.missed as f64 / calls as f64)
+    }
+}
+
+/// A cache of 1 MiB, direct-mapped, lines of 64 B: unlike a time, the same on every machine.
+struct Cache {
+    lines: Vec<u64>,
+    words: u64,
+    missed: u64,
+}
+
+impl Probe for Cache {
+    fn step(&mut self, step: Step) {
+        let Step::Touch { at } = step else { return };
+        let line = at / 64;
+        let place = line as usize % self.lines.len();
+        self.words += 1;
+        self.missed += u64::from(self.lines[place] != line);
+        self.lines[place] = line;
+    }
 }
 
 /// Nanoseconds that this thread has spent on a processor: other programs may be running, too.
@@ -113,23 +162,27 @@ impl Visitor for Row {
 
     fn visit<P: Policy>(self) {
         let list = self.0.ends_with("-list");
-        let (crowd, calls) = if list { (4_000, 100_000) } else { (100_000, 4_000_000) };
-        let warm = time::<P>(64, 8_000_000, Dice::small);
-        let crowded = time::<P>(crowd, calls, Dice::mixed);
-        let million = 1e3;
+        let (crowd, calls) = if list { (4_000, 100_000) } else { (100_000, 2_000_000) };
+        let warm = Churn::<P>::settled(64, Dice::small).time(4_000_000);
+        let mut churn = Churn::<P>::settled(crowd, Dice::mixed);
+        let crowded = churn.time(calls);
+        let (words, missed) = churn.touch(calls / 4);
+        let free = churn.policy.totals().free_blocks;
+        assert_eq!(churn.policy.check(), Ok(()));
+        let per_second = |ns: f64| 1e3 / ns;
         println!(
-            "{:<16}{warm:>8.1}{:>10.1}{crowd:>12}{crowded:>10.1}{:>10.2}",
+            "{:<16}{warm:>7.1}{:>8.2}{crowd:>9}{free:>8}{crowded:>9.1}{:>8.2}{words:>8.1}{missed:>8.1}",
             self.0,
-            million / warm,
-            million / crowded
+            per_second(warm),
+            per_second(crowded)
         );
     }
 }
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    println!("{:<16}{:>8}{:>10}{:>12}{:>10}{:>10}", "", "warm", "", "crowd of", "", "");
-    println!("{:<16}{:>8}{:>10}{:>12}{:>10}{:>10}", "policy", "ns", "M calls/s", "objects", "ns", "M calls/s");
+    println!("                  warm              crowd");
+    println!("policy              ns     M/s  objects    free       ns     M/s   words  misses");
     for policy in POLICIES {
         if asked.is_empty() || asked.iter().any(|name| name == policy.name) {
             dispatch(policy.name, Row(policy.name)).expect("registered");

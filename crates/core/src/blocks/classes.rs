@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariant: a row's bit is set when one of its classes' bits is. Neighbours: `good_fit` keeps a
-//! list per class, `forest` a tree.
+//! list per class, `forest` and `first_fit` a tree.
 
 #![deny(unsafe_code)]
 
@@ -23,9 +23,9 @@ const COLUMNS_LOG2: u32 = 5;
 const FIRST_ROW: u32 = 5;
 
 /// Classes of a doubling.
-pub(super) const COLUMNS: usize = 1 << COLUMNS_LOG2;
+const COLUMNS: usize = 1 << COLUMNS_LOG2;
 /// Doublings from the smallest block to the longest.
-pub(super) const ROWS: usize = 31;
+const ROWS: usize = 31;
 
 const _: () = assert!(1 << FIRST_ROW == super::MIN_BLOCK.bytes());
 const _: () = assert!((MAX_REGION.ilog2() - FIRST_ROW + 1) as usize == ROWS);
@@ -58,8 +58,16 @@ impl Class {
         (class.row < ROWS).then_some(class)
     }
 
+    /// How many there are.
+    pub(super) const COUNT: usize = ROWS * COLUMNS;
+
+    /// Its number, from the shortest sizes to the longest.
+    pub(super) fn index(self) -> usize {
+        self.row * COLUMNS + self.column
+    }
+
     /// Every class, from the shortest sizes to the longest.
-    pub(super) fn all() -> impl Iterator<Item = Class> {
+    pub(super) fn all() -> impl DoubleEndedIterator<Item = Class> {
         (0..ROWS).flat_map(|row| (0..COLUMNS).map(move |column| Class { row, column }))
     }
 }

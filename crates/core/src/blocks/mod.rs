@@ -25,6 +25,7 @@ mod good_fit;
 mod heap;
 mod index;
 mod list;
+mod lowest;
 mod next_fit;
 mod region;
 mod tags;

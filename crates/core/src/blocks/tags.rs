@@ -116,6 +116,11 @@ impl Granules {
 }
 
 impl Block {
+    /// The block whose payload is at `granule`, which an index once had from such a block.
+    pub(super) fn at(granule: u32) -> Option<Block> {
+        NonZeroU32::new(granule).map(Block)
+    }
+
     /// The granule of the payload.
     pub const fn granule(self) -> u32 {
         self.0.get()
