@@ -5,11 +5,13 @@
 //!      run      a program on a policy, every promise checked after every call
 //!    shadow     the oracle: what must be where, and what must be in it
 //!    memory     a region of ordinary memory
+//!    failing_machine   for the malloc: ordinary memory whose nth call fails
 //! ```
 //!
 //! A failure is a [`Failure`]: the promise that was broken and the shortest program found that
 //! breaks it, printed as Rust, to be pasted into a test of its own.
 
+pub mod failing_machine;
 pub mod memory;
 pub mod programs;
 pub mod run;

@@ -1,0 +1,106 @@
+//! A [`Machine`] of ordinary memory whose nth call fails, and which notices misuse of its contract:
+//! a commit or purge outside what it reserved, or a purge of what was never committed.
+
+use freehold_core::machine::Machine;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+/// Bytes of a page of this machine.
+const PAGE: usize = 4096;
+
+/// Reservations larger than this are refused, so that tests stay small.
+const LARGEST: usize = 16 << 20;
+
+struct Reservation {
+    at: usize,
+    layout: Layout,
+}
+
+/// See the module. For one thread.
+#[derive(Default)]
+pub struct FailingMachine {
+    reservations: RefCell<Vec<Reservation>>,
+    committed: RefCell<BTreeSet<usize>>,
+    calls: Cell<usize>,
+    fails_at: Cell<Option<usize>>,
+}
+
+impl FailingMachine {
+    /// A machine whose call number `fails_at` (from 0) is refused, and no other.
+    pub fn new(fails_at: Option<usize>) -> FailingMachine {
+        let machine = FailingMachine::default();
+        machine.fails_at.set(fails_at);
+        machine
+    }
+
+    /// How many calls were made.
+    pub fn calls(&self) -> usize {
+        self.calls.get()
+    }
+
+    fn refuses(&self) -> bool {
+        let call = self.calls.replace(self.calls.get() + 1);
+        self.fails_at.get() == Some(call)
+    }
+
+    fn pages(at: *mut u8, len: usize) -> impl Iterator<Item = usize> {
+        assert!(at.addr().is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0);
+        (at.addr()..at.addr() + len).step_by(PAGE)
+    }
+
+    fn assert_reserved(&self, at: *mut u8, len: usize) {
+        let inside =
+            |r: &Reservation| r.at <= at.addr() && at.addr() + len <= r.at + r.layout.size();
+        assert!(self.reservations.borrow().iter().any(inside), "{at:p}+{len} was not reserved");
+    }
+}
+
+impl Drop for FailingMachine {
+    fn drop(&mut self) {
+        for Reservation { at, layout } in self.reservations.take() {
+            // SAFETY: allocated by `reserve` with this layout; whoever was given it is gone.
+            unsafe { dealloc(at as *mut u8, layout) };
+        }
+    }
+}
+
+// SAFETY: reservations are allocations of their own, which live as long as the machine.
+unsafe impl Machine for FailingMachine {
+    fn page_size(&self) -> usize {
+        PAGE
+    }
+
+    fn reserve(&self, len: usize, align: usize) -> *mut u8 {
+        let Ok(layout) = Layout::from_size_align(len, align) else { return std::ptr::null_mut() };
+        if len > LARGEST || self.refuses() {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the length is not zero.
+        let at = unsafe { alloc_zeroed(layout) };
+        if !at.is_null() {
+            self.reservations.borrow_mut().push(Reservation { at: at.expose_provenance(), layout });
+        }
+        at
+    }
+
+    unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
+        self.assert_reserved(at, len);
+        if self.refuses() {
+            return false;
+        }
+        self.committed.borrow_mut().extend(Self::pages(at, len));
+        true
+    }
+
+    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
+        let committed = self.committed.borrow();
+        assert!(Self::pages(at, len).all(|page| committed.contains(&page)), "{at:p} + {len}");
+        if self.refuses() {
+            return false;
+        }
+        // SAFETY: reserved by us, and the caller says that nothing in it is in use.
+        unsafe { at.write_bytes(0, len) };
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! The malloc on a machine whose nth call fails, for every n: requests may be refused, but blocks
+//! keep their contents, and afterwards every structure is whole.
+
+use freehold_core::heap::{Cache, NodeHeap};
+use freehold_testkit::failing_machine::FailingMachine;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// A block, its length, and the byte it is filled with.
+type Held = (*mut u8, usize, u8);
+
+fn fill((block, len, byte): Held) -> Held {
+    // SAFETY: the block is ours and has that many bytes.
+    unsafe { block.write_bytes(byte, len) };
+    (block, len, byte)
+}
+
+fn assert_filled((block, len, byte): Held, what: &str) {
+    // SAFETY: as above, and `fill` has written it.
+    let bytes = unsafe { std::slice::from_raw_parts(block, len) };
+    assert!(bytes.iter().all(|&found| found == byte), "{what}: {len} bytes of {byte}");
+}
+
+fn size(random: &mut Random) -> usize {
+    match random.below(20) {
+        0..14 => random.below(600),
+        14..18 => random.below(20_000),
+        18 => random.below(100_000),
+        _ => random.below(600_000),
+    }
+}
+
+/// Calls at random, purging now and then; answers how many calls of the machine it took.
+fn program(fails_at: Option<usize>, operations: usize) -> usize {
+    let what = &format!("call {fails_at:?} failing");
+    let heap = NodeHeap::new(FailingMachine::new(fails_at));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    let mut random = Random(7);
+    let mut held: Vec<Held> = Vec::new();
+    let mut cache: Option<&Cache> = None;
+    for step in 0..operations {
+        let Some(cache) = cache.or_else(|| {
+            cache = heap.attach();
+            cache
+        }) else {
+            continue;
+        };
+        match random.below(10) {
+            0..5 => {
+                let len = size(&mut random).max(1);
+                let block = match random.below(3) {
+                    0 => heap.allocate_zeroed(cache, len),
+                    1 => heap.allocate_aligned(cache, len, 1 << random.below(13)),
+                    _ => heap.allocate(cache, len),
+                };
+                if !block.is_null() {
+                    held.push(fill((block, len, step as u8)));
+                }
+            }
+            5..8 if !held.is_empty() => {
+                let one = held.swap_remove(random.below(held.len()));
+                assert_filled(one, what);
+                // SAFETY: the block is ours, and forgotten.
+                assert_eq!(unsafe { heap.free(cache, one.0) }, Ok(()), "{what}");
+            }
+            8 if !held.is_empty() => {
+                let at = random.below(held.len());
+                let (block, len, byte) = held[at];
+                let wish = size(&mut random).max(1);
+                // SAFETY: the block is ours.
+                let moved = unsafe { heap.reallocate(cache, block, wish) }.unwrap();
+                if moved.is_null() {
+                    assert_filled((block, len, byte), what);
+                } else {
+                    assert_filled((moved, len.min(wish), byte), what);
+                    held[at] = fill((moved, wish, byte));
+                }
+            }
+            _ if random.below(5) == 0 => {
+                heap.purge(random.below(2) == 0);
+                assert_eq!(heap.check(), Ok(()), "{what}");
+            }
+            _ => {}
+        }
+    }
+    if let Some(cache) = cache {
+        for one in held {
+            assert_filled(one, what);
+            // SAFETY: the block is ours, and forgotten.
+            assert_eq!(unsafe { heap.free(cache, one.0) }, Ok(()), "{what}");
+        }
+        heap.detach(cache);
+    }
+    assert_eq!(heap.check(), Ok(()), "{what}");
+    // What stays is one unit of caches.
+    assert!(heap.usage().used <= 1, "{what}: {:?}", heap.usage());
+    heap.machine().calls()
+}
+
+#[test]
+fn no_failing_call_breaks_the_heap() {
+    const OPERATIONS: usize = 400;
+    let calls = program(None, OPERATIONS);
+    assert!(calls > 10, "the program must ask the machine for something: {calls}");
+    for fails_at in 0..calls {
+        program(Some(fails_at), OPERATIONS);
+    }
+}
+
+#[test]
+fn a_long_program_leaves_nothing_behind() {
+    program(None, 1500);
+}
