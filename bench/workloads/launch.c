@@ -3,7 +3,8 @@
  * Runs one program and appends one line of JSON to OUT: wall time from fork to reaping, CPU time, faults and the
  * largest resident set of it and all it waited for. Small on purpose: Linux counts the memory of the process that
  * calls exec towards the new program's peak, so a large runner would hide small programs. PRELOAD (or "-")
- * becomes LD_PRELOAD in the child only. The child leads a process group that is killed after SECONDS.
+ * becomes LD_PRELOAD in the child only, and BENCH_BINDINGS, if set, makes its loader bind every symbol at once and list
+ * the bindings in files of that prefix. The child leads a process group that is killed after SECONDS.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,6 +38,12 @@ static _Noreturn void become(char **argv) {
     int out = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (out < 0 || dup2(out, 1) < 0) _exit(126);
     if (strcmp(argv[2], "-")) setenv("LD_PRELOAD", argv[2], 1);
+    const char *bindings = getenv("BENCH_BINDINGS");
+    if (bindings) {
+        setenv("LD_BIND_NOW", "1", 1);
+        setenv("LD_DEBUG", "bindings", 1);
+        setenv("LD_DEBUG_OUTPUT", bindings, 1);
+    }
     execvp(argv[5], argv + 5);
     fprintf(stderr, "launch: %s: %s\n", argv[5], strerror(errno));
     _exit(127);

@@ -80,7 +80,7 @@ pub struct Started {
     stdout: PathBuf,
 }
 
-/// Starts a job under an allocator; `debug` prefixes files for the loader's list of bindings.
+/// Starts a job under an allocator; `debug` prefixes the files in which the loader lists its bindings.
 pub fn start(
     place: &Place,
     allocator: &Allocator,
@@ -102,7 +102,7 @@ pub fn start(
         .envs(job.env.iter().cloned())
         .envs(allocator.env.iter().cloned());
     if let Some(prefix) = debug {
-        command.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", prefix);
+        command.env("BENCH_BINDINGS", prefix);
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let launcher = command.spawn().context("launch.c's program cannot be started")?;
