@@ -57,8 +57,12 @@ pub fn step<P: Policy>(heap: &mut ShadowHeap<P>, id: u32, op: Op) -> Result<Outc
     }
 }
 
-/// Runs a program under the oracle, verifying everything after every `every`th call, at the end,
-/// and after freeing all. Tells what each call came to; empty when the region is too short.
+/// How many calls may pass before the contents of all objects are looked at. (Those of an object
+/// that is freed or resized always are.)
+const CONTENTS_EVERY: usize = 16;
+
+/// Runs a program under the oracle, verifying everything after every `every`th call (contents
+/// less often), at the end, and after freeing all. Tells what each call came to; empty when the region is too short.
 pub fn run_program<P: Policy>(program: &Program, every: usize) -> Result<Vec<Outcome>, String> {
     let memory = SimRegion::shifted(program.region, program.shift);
     let Some(mut heap) = ShadowHeap::<P>::new(memory) else { return Ok(Vec::new()) };
@@ -70,8 +74,12 @@ pub fn run_program<P: Policy>(program: &Program, every: usize) -> Result<Vec<Out
         if i % every == 0 {
             heap.verify().map_err(after)?;
         }
+        if i % CONTENTS_EVERY == 0 {
+            heap.verify_contents().map_err(after)?;
+        }
     }
-    heap.verify().map_err(|fault| format!("at the end: {fault}"))?;
+    let end = heap.verify().and_then(|()| heap.verify_contents());
+    end.map_err(|fault| format!("at the end: {fault}"))?;
     while let Some(id) = heap.nth(0) {
         heap.free(id).map_err(|fault| format!("freeing all: {fault}"))?;
     }

@@ -7,7 +7,7 @@ use freehold_core::policy::Policy;
 use freehold_testkit::{hunt, run_program};
 
 fn assert_twins<Tree: Policy, List: Policy>() {
-    let found = hunt(128, |program| {
+    let found = hunt(96, |program| {
         let tree = run_program::<Tree>(program, usize::MAX)?;
         let list = run_program::<List>(program, usize::MAX)?;
         match tree.iter().zip(&list).position(|(tree, list)| tree != list) {

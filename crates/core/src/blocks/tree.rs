@@ -399,61 +399,70 @@ impl<K: Key> Treap<K> {
         belongs: impl Fn(Granules) -> bool,
     ) -> Result<(), Broken> {
         let mut view = tags.quiet();
+        let Some(root) = self.root else { return Ok(()) };
+        check_member(tags, root)?;
+        let above = view.link(root, UP);
+        Broken::unless(above.is_none(), "nothing is above the root", root.tag_at())?;
+        let mut at = Some(leftmost_checked(tags, root)?);
         let mut prev_key = None;
-        let root_up = self.root.and_then(|root| view.link(root, UP));
-        Broken::unless(root_up.is_none(), "nothing is above the root", 0)?;
-        let mut at = match self.root {
-            Some(root) => Some(self.leftmost_checked(tags, root)?),
-            None => None,
-        };
         while let Some(block) = at {
             census.add_indexed(tags, block)?;
-            self.check_node(tags, block)?;
             let right = belongs(view.size(block));
             Broken::unless(right, "a tree holds blocks of its sizes", block.tag_at())?;
             let key = K::read(&mut view, block);
             let rising = prev_key.is_none_or(|prev| prev < key);
             Broken::unless(rising, "a tree is in the order of its key", block.tag_at())?;
             prev_key = Some(key);
-            at = self.after(&mut view, block);
+            at = match child_checked(tags, block, RIGHT)? {
+                Some(right) => Some(leftmost_checked(tags, right)?),
+                None => self.after(&mut view, block),
+            };
+            self.check_max(tags, block)?;
         }
         Ok(())
     }
 
-    /// As `leftmost`, but gives up on a ring.
-    fn leftmost_checked(&self, tags: &Tags, tree: Block) -> Result<Block, Broken> {
-        let mut view = tags.quiet();
-        let mut first = tree;
-        for _ in 0..tags.total().count() {
-            match view.link(first, LEFT) {
-                Some(left) => first = left,
-                None => return Ok(first),
-            }
+    /// `MAX` of a block whose children have been checked.
+    fn check_max(&self, tags: &Tags, block: Block) -> Result<(), Broken> {
+        if !K::MAXIMA {
+            return Ok(());
         }
-        Broken::unless(false, "a tree ends", tree.tag_at()).map(|()| first)
+        let mut view = tags.quiet();
+        let said = view.length(block, MAX);
+        let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
+        let below = self.max(&mut view, left).max(self.max(&mut view, right));
+        let max = view.size(block).max(below);
+        let what = "a subtree knows its longest block";
+        Broken::unless_equal(what, block.tag_at(), max.bytes(), said.bytes())
     }
+}
 
-    fn check_node(&self, tags: &Tags, block: Block) -> Result<(), Broken> {
-        let mut view = tags.quiet();
-        for side in [LEFT, RIGHT] {
-            let Some(child) = view.link(block, side) else { continue };
-            let at = child.tag_at();
-            Broken::unless(tags.contains(child), "an index holds blocks of its region", at)?;
-            let linked = view.link(child, UP) == Some(block);
-            Broken::unless(linked, "a child links back to what it hangs under", at)?;
-            let ranked = read_rank(&mut view, block) > read_rank(&mut view, child);
-            Broken::unless(ranked, "a parent outranks its children", at)?;
-        }
-        if K::MAXIMA {
-            let said = view.length(block, MAX);
-            let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
-            let below = self.max(&mut view, left).max(self.max(&mut view, right));
-            let max = view.size(block).max(below);
-            let what = "a subtree knows its longest block";
-            Broken::unless_equal(what, block.tag_at(), max.bytes(), said.bytes())?;
-        }
-        Ok(())
+fn check_member(tags: &Tags, block: Block) -> Result<(), Broken> {
+    let at = block.tag_at();
+    Broken::unless(tags.contains(block), "an index holds blocks of its region", at)?;
+    Broken::unless(tags.quiet().tag(block).is_free(), "an index holds free blocks only", at)
+}
+
+/// The child of `block` on `side`: there, linked back, and outranked.
+fn child_checked(tags: &Tags, block: Block, side: usize) -> Result<Option<Block>, Broken> {
+    let mut view = tags.quiet();
+    let Some(child) = view.link(block, side) else { return Ok(None) };
+    check_member(tags, child)?;
+    let at = child.tag_at();
+    let linked = view.link(child, UP) == Some(block);
+    Broken::unless(linked, "a child links back to what it hangs under", at)?;
+    let ranked = read_rank(&mut view, block) > read_rank(&mut view, child);
+    Broken::unless(ranked, "a parent outranks its children", at)?;
+    Ok(Some(child))
+}
+
+/// The leftmost block of a subtree. Ends, because ranks fall at every step.
+fn leftmost_checked(tags: &Tags, tree: Block) -> Result<Block, Broken> {
+    let mut first = tree;
+    while let Some(left) = child_checked(tags, first, LEFT)? {
+        first = left;
     }
+    Ok(first)
 }
 
 /// Searches that `MAX` makes possible.

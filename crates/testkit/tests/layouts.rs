@@ -1,0 +1,229 @@
+//! What each fit makes of the same holes, as pictures.
+
+use freehold_core::blocks::{
+    BestFit, BestFitList, Buddy, FirstFit, FirstFitList, GoodFit, NextFit, NextFitList, WorstFit,
+    WorstFitList,
+};
+use freehold_core::policy::Policy;
+use freehold_core::units::Align;
+use freehold_testkit::{Fault, ShadowHeap, SimRegion};
+
+type Done = Result<(), Fault>;
+
+/// A heap whose blocks are `len` bytes together.
+fn heap<P: Policy>(len: usize) -> ShadowHeap<P> {
+    ShadowHeap::new(SimRegion::new(len + 16)).expect("long enough")
+}
+
+fn ask<P: Policy>(heap: &mut ShadowHeap<P>, id: u32, size: u64) -> Done {
+    assert!(heap.alloc(id, size, Align::ONE)?, "no room for o{id} in {}", heap.picture());
+    heap.verify()
+}
+
+/// Holes of 128, 64 and 192 between walls of 32, and a long free end.
+fn holes<P: Policy>() -> Result<ShadowHeap<P>, Fault> {
+    let mut heap = heap::<P>(1024);
+    for (id, size) in [(0, 120), (1, 24), (2, 56), (3, 24), (4, 184), (5, 24)] {
+        ask(&mut heap, id, size)?;
+    }
+    for id in [0, 2, 4] {
+        heap.free(id)?;
+    }
+    heap.verify()?;
+    assert_eq!(
+        heap.picture(),
+        "[free 128, used 32, free 64, used 32, free 192, used 32, free 544]"
+    );
+    Ok(heap)
+}
+
+/// Asks for a block of 64 and one of 160.
+fn fill_two<P: Policy>() -> Result<[String; 2], Fault> {
+    let mut heap = holes::<P>()?;
+    ask(&mut heap, 6, 56)?;
+    let first = heap.picture();
+    ask(&mut heap, 7, 152)?;
+    Ok([first, heap.picture()])
+}
+
+#[test]
+fn first_fit_takes_the_lowest_hole() -> Done {
+    let pictures = [
+        "[used 64, free 64, used 32, free 64, used 32, free 192, used 32, free 544]",
+        "[used 64, free 64, used 32, free 64, used 32, used 160, free 32, used 32, free 544]",
+    ];
+    assert_eq!(fill_two::<FirstFit>()?, pictures);
+    assert_eq!(fill_two::<FirstFitList>()?, pictures);
+    Ok(())
+}
+
+#[test]
+fn best_fit_takes_the_shortest_hole() -> Done {
+    let pictures = [
+        "[free 128, used 32, used 64, used 32, free 192, used 32, free 544]",
+        "[free 128, used 32, used 64, used 32, used 160, free 32, used 32, free 544]",
+    ];
+    assert_eq!(fill_two::<BestFit>()?, pictures);
+    assert_eq!(fill_two::<BestFitList>()?, pictures);
+    Ok(())
+}
+
+#[test]
+fn worst_fit_takes_the_longest_hole() -> Done {
+    let pictures = [
+        "[free 128, used 32, free 64, used 32, free 192, used 32, used 64, free 480]",
+        "[free 128, used 32, free 64, used 32, free 192, used 32, used 64, used 160, free 320]",
+    ];
+    assert_eq!(fill_two::<WorstFit>()?, pictures);
+    assert_eq!(fill_two::<WorstFitList>()?, pictures);
+    Ok(())
+}
+
+fn next_fit_goes_round<P: Policy>() -> Done {
+    let mut heap = holes::<P>()?;
+    ask(&mut heap, 6, 456)?; // goes on behind the last wall
+    assert_eq!(
+        heap.picture(),
+        "[free 128, used 32, free 64, used 32, free 192, used 32, used 464, free 80]"
+    );
+    ask(&mut heap, 7, 152)?; // does not fit there any more: round to the beginning
+    assert_eq!(
+        heap.picture(),
+        "[free 128, used 32, free 64, used 32, used 160, free 32, used 32, used 464, free 80]"
+    );
+    ask(&mut heap, 8, 56)?; // the 128 and the 64 lie behind the rover
+    assert_eq!(
+        heap.picture(),
+        "[free 128, used 32, free 64, used 32, used 160, free 32, used 32, used 464, used 80]"
+    );
+    Ok(())
+}
+
+#[test]
+fn next_fit_goes_on_where_it_was() -> Done {
+    next_fit_goes_round::<NextFit>()?;
+    next_fit_goes_round::<NextFitList>()
+}
+
+fn next_fit_stays_with_the_merged<P: Policy>() -> Done {
+    let mut heap = heap::<P>(512);
+    for id in 0..4 {
+        ask(&mut heap, id, 56)?;
+    }
+    heap.free(0)?; // behind the rover, which stands on the free end
+    heap.free(3)?; // merges with the end: the rover stands on the whole
+    ask(&mut heap, 4, 24)?;
+    assert_eq!(heap.picture(), "[free 64, used 64, used 64, used 32, free 288]");
+    Ok(())
+}
+
+#[test]
+fn the_rover_stays_with_what_its_block_became_part_of() -> Done {
+    next_fit_stays_with_the_merged::<NextFit>()?;
+    next_fit_stays_with_the_merged::<NextFitList>()
+}
+
+#[test]
+fn good_fit_takes_the_youngest_that_surely_fits() -> Done {
+    let pictures = [
+        "[free 128, used 32, used 64, used 32, free 192, used 32, free 544]",
+        "[free 128, used 32, used 64, used 32, used 160, free 32, used 32, free 544]",
+    ];
+    assert_eq!(fill_two::<GoodFit>()?, pictures, "up to 512 B classes are exact");
+
+    let mut heap = heap::<GoodFit>(4096);
+    for (id, size) in [(0, 1032), (1, 24), (2, 1048), (3, 24)] {
+        ask(&mut heap, id, size)?;
+    }
+    heap.free(0)?;
+    heap.free(2)?;
+    let holes = "[free 1040, used 32, free 1056, used 32, free 1936]";
+    assert_eq!(heap.picture(), holes);
+    ask(&mut heap, 4, 1032)?; // the hole of 1040 is in the class [1024, 1056): not considered
+    assert_eq!(heap.picture(), "[free 1040, used 32, used 1056, used 32, free 1936]");
+    Ok(())
+}
+
+#[test]
+fn buddies_are_powers_of_two_and_merge_with_their_twin_only() -> Done {
+    let mut heap = heap::<Buddy>(1024);
+    let fresh = "[free 32, free 64, free 128, free 256, free 512]";
+    assert_eq!(heap.picture(), fresh);
+    ask(&mut heap, 0, 56)?;
+    assert_eq!(heap.picture(), "[free 32, used 64, free 128, free 256, free 512]");
+    ask(&mut heap, 1, 50)?;
+    assert_eq!(heap.picture(), "[free 32, used 64, used 64, free 64, free 256, free 512]");
+    ask(&mut heap, 2, 57)?;
+    assert_eq!(
+        heap.picture(),
+        "[free 32, used 64, used 64, free 64, used 128, free 128, free 512]"
+    );
+    heap.free(0)?; // its twin would lie before the region
+    assert_eq!(
+        heap.picture(),
+        "[free 32, free 64, used 64, free 64, used 128, free 128, free 512]"
+    );
+    heap.free(1)?;
+    heap.free(2)?;
+    assert_eq!(heap.picture(), fresh);
+    heap.verify()
+}
+
+#[test]
+fn a_freed_block_becomes_one_with_both_neighbours() -> Done {
+    let mut heap = heap::<FirstFit>(320);
+    for id in 0..4 {
+        ask(&mut heap, id, 56)?;
+    }
+    assert_eq!(heap.picture(), "[used 64, used 64, used 64, used 64, free 64]");
+    heap.free(0)?;
+    heap.free(2)?;
+    assert_eq!(heap.picture(), "[free 64, used 64, free 64, used 64, free 64]");
+    heap.free(1)?;
+    assert_eq!(heap.picture(), "[free 192, used 64, free 64]");
+    heap.free(3)?;
+    assert_eq!(heap.picture(), "[free 320]");
+    heap.verify()
+}
+
+#[test]
+fn a_remainder_that_would_be_no_block_stays_with_the_object() -> Done {
+    let mut heap = heap::<BestFit>(80);
+    ask(&mut heap, 0, 56)?;
+    assert_eq!(heap.picture(), "[used 80]", "80 - 64 is less than 32");
+    assert!(heap.resize_in_place(0, 40)?);
+    assert_eq!(heap.picture(), "[used 48, free 32]");
+    assert!(heap.resize_in_place(0, 41)?);
+    assert_eq!(heap.picture(), "[used 80]");
+    heap.verify()
+}
+
+#[test]
+fn resizing_moves_the_end_and_nothing_else() -> Done {
+    let mut heap = heap::<FirstFit>(512);
+    ask(&mut heap, 0, 120)?;
+    ask(&mut heap, 1, 120)?;
+    assert!(!heap.resize_in_place(0, 121)?, "o1 is in the way");
+    assert!(heap.resize_in_place(1, 200)?);
+    assert_eq!(heap.picture(), "[used 128, used 208, free 176]");
+    assert!(heap.resize_in_place(1, 24)?);
+    assert_eq!(heap.picture(), "[used 128, used 32, free 352]");
+    assert!(heap.resize_in_place(0, 0)?);
+    assert_eq!(heap.picture(), "[used 32, free 96, used 32, free 352]");
+    assert!(!heap.resize_in_place(0, u64::MAX)?);
+    heap.verify()
+}
+
+#[test]
+fn alignment_leaves_a_block_before_or_nothing() -> Done {
+    let align = Align::from_bytes(256).expect("a power of two");
+    let mut heap = heap::<FirstFit>(2048);
+    assert!(heap.alloc(0, 100, align)?);
+    assert_eq!(heap.place(0), Some(256));
+    assert_eq!(heap.picture(), "[free 240, used 112, free 1696]");
+    // 16 B before the next multiple is no room for a block: the one after it.
+    ask(&mut heap, 1, 112)?;
+    assert!(heap.alloc(2, 24, align)?);
+    assert_eq!(heap.place(2), Some(512));
+    heap.verify()
+}
