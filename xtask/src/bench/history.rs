@@ -4,22 +4,28 @@ use super::place::Place;
 use anyhow::Context;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const COMMITS: u32 = 1_500;
 const FILES: u32 = 40;
 const LINES: u32 = 120;
 
-/// Makes the repository unless it is there.
+/// Makes the repository unless it is there, and shows it to this invocation as `history` in its scratch folder.
 pub fn make(place: &Place) -> anyhow::Result<()> {
-    let folder = place.scratch.join("history");
-    if folder.join("refs/heads/main").exists() || folder.join("packed-refs").exists() {
-        return Ok(());
+    let folder = place.inputs.join("history");
+    if !folder.join("refs/heads/main").exists() {
+        generate(&folder)?;
     }
-    std::fs::create_dir_all(&folder)?;
+    let shown = place.scratch.join("history");
+    if shown.exists() { Ok(()) } else { Ok(std::os::unix::fs::symlink(&folder, shown)?) }
+}
+
+fn generate(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)?;
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
-        command.arg("-C").arg(&folder).args(args);
+        command.arg("-C").arg(folder).args(args);
         command
     };
     super::place::must(

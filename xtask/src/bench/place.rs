@@ -12,7 +12,9 @@ pub struct Place {
     pub lib: PathBuf,
     /// Sources that are not packages (rpmalloc's clone).
     pub sources: PathBuf,
-    /// What runs write; emptied by nobody but overwritten.
+    /// Input that is generated once (the history git reads).
+    pub inputs: PathBuf,
+    /// What the runs of this invocation write; removed with it, so that two may run at a time.
     pub scratch: PathBuf,
     /// Cargo's target folder itself.
     pub target: PathBuf,
@@ -29,14 +31,21 @@ pub fn open() -> anyhow::Result<Place> {
         bin: base.join("bin"),
         lib: base.join("lib"),
         sources: base.join("sources"),
-        scratch: base.join("scratch"),
+        inputs: base.join("inputs"),
+        scratch: base.join(format!("scratch-{}", std::process::id())),
         target,
     };
-    for folder in [&place.bin, &place.lib, &place.sources, &place.scratch] {
+    for folder in [&place.bin, &place.lib, &place.sources, &place.inputs, &place.scratch] {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{} cannot be made", folder.display()))?;
     }
     Ok(place)
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.scratch);
+    }
 }
 
 /// Runs a build step; what it printed is shown when it fails.
