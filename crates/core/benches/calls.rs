@@ -7,7 +7,7 @@
 
 use freehold_core::blocks::Region;
 use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{Inspect, POLICIES, Policy, Visitor, dispatch};
+use freehold_core::policy::{POLICIES, Policy, Visitor, dispatch};
 use freehold_core::units::Align;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint::black_box;

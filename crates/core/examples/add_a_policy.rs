@@ -1,3 +1,5 @@
+//! A policy of your own: the youngest free block that fits.
+
 use freehold_core::blocks::{Block, BlockHeap, Census, FreeIndex, Granules, Region, Tags, View};
 use freehold_core::check::Broken;
 use freehold_core::machine::{Probe, Step};

@@ -72,9 +72,9 @@ pub trait Inspect {
     /// The running totals. O(1) (buddy: O(log n)), cheap enough after every operation.
     fn totals(&self) -> Totals;
 
-    /// The longest free block in bytes, tag included; 0 when none is free. O(1) for the address
-    /// trees and buddy, O(log n) for the size trees, one list's length for good fit, O(free
-    /// blocks) for the plain lists: a replayer samples it.
+    /// The longest free block in bytes, tag included; 0 when none is free. O(1) for first fit,
+    /// next fit and buddy, O(log n) for best and worst fit, the length of one list for good fit,
+    /// O(free blocks) for the plain lists: a replayer samples it.
     fn largest_free(&self) -> u64;
 
     /// Every block in the order of addresses. O(blocks).

@@ -66,9 +66,14 @@ impl Class {
         self.row * COLUMNS + self.column
     }
 
+    /// The class of that number, which must be less than `COUNT`.
+    pub(super) fn from_index(index: usize) -> Class {
+        Class { row: index / COLUMNS, column: index % COLUMNS }
+    }
+
     /// Every class, from the shortest sizes to the longest.
-    pub(super) fn all() -> impl DoubleEndedIterator<Item = Class> {
-        (0..ROWS).flat_map(|row| (0..COLUMNS).map(move |column| Class { row, column }))
+    pub(super) fn all() -> impl Iterator<Item = Class> {
+        (0..Class::COUNT).map(Class::from_index)
     }
 }
 

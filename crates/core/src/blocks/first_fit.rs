@@ -83,8 +83,7 @@ impl FreeIndex for FirstTree {
     }
 
     fn largest(&self, tags: &Tags) -> Granules {
-        let holds = |class: &Class| !self.trees.get(*class).is_empty();
-        let highest = Class::all().rev().find(holds);
+        let highest = self.lowest.highest();
         highest.map_or(Granules::default(), |class| self.trees.get(class).largest(tags))
     }
 

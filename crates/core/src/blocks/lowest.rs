@@ -63,6 +63,19 @@ impl Lowest {
         block(lowest)
     }
 
+    /// The highest class that has a block. Ten steps.
+    pub(super) fn highest(&self) -> Option<Class> {
+        let mut place = 1;
+        if self.places[place] == NONE {
+            return None;
+        }
+        while place < LEAVES {
+            let right = 2 * place + 1;
+            place = if self.places[right] == NONE { right - 1 } else { right };
+        }
+        Some(Class::from_index(place - LEAVES))
+    }
+
     /// Says which block of `class` is the lowest. At most ten steps.
     pub(super) fn set<P: Probe>(&mut self, view: &mut View<P>, class: Class, to: Option<Block>) {
         let mut place = LEAVES + class.index();

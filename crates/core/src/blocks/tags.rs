@@ -151,6 +151,10 @@ impl Block {
     }
 }
 
+fn bit_if(set: bool, bit: u64) -> u64 {
+    if set { bit } else { 0 }
+}
+
 /// The tag of a block, read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Tag(u64);
@@ -177,7 +181,7 @@ impl Tag {
     }
 
     fn new(size: Granules, free: bool, prev_free: bool) -> Tag {
-        Tag(size.bytes() | u64::from(free) * FREE | u64::from(prev_free) * PREV_FREE)
+        Tag(size.bytes() | bit_if(free, FREE) | bit_if(prev_free, PREV_FREE))
     }
 }
 
@@ -343,7 +347,7 @@ impl<P: Probe> View<P> {
     #[inline(always)]
     pub(super) fn mark_prev_free(&mut self, block: Block, prev_free: bool) {
         let tag = self.load(block.tag_at());
-        self.store(block.tag_at(), tag & !PREV_FREE | u64::from(prev_free) * PREV_FREE);
+        self.store(block.tag_at(), tag & !PREV_FREE | bit_if(prev_free, PREV_FREE));
     }
 
     /// The footer of a free block.
