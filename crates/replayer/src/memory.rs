@@ -1,8 +1,9 @@
 //! Resident memory of this process, as the kernel counts it.
 //!
-//! The kernel's cheap counters lag by up to 32 pages per processor (`percpu_counter`), so points and
-//! peaks are known to some hundred kilobytes; [`anonymous_exact`] walks the page tables instead and
-//! is used where a run stands still, before and after.
+//! The kernel's counters may lag by up to 32 pages per processor (`percpu_counter`; recent kernels
+//! sum them up for `status`, but not for the high-water mark), so a peak is known to some hundred
+//! kilobytes. [`anonymous_exact`] walks the page tables instead and is used where a run stands still,
+//! before and after.
 
 use core::ffi::CStr;
 
@@ -22,6 +23,22 @@ pub struct Resident {
 }
 
 impl Resident {
+    /// What is not anonymous: all of it the replayer's own, or code.
+    pub fn other(&self) -> u64 {
+        self.file + self.shared
+    }
+
+    /// The most anonymous bytes there can have been since [`reset_peak`], given what was resident
+    /// then. `None` where pages of our own have gone since (the page cache was short of memory):
+    /// then the mark cannot be split.
+    pub fn peak_anonymous(&self, before: Resident) -> Option<u64> {
+        let kept = self.other() + Self::LAG >= before.other();
+        kept.then(|| self.peak.saturating_sub(self.other()))
+    }
+
+    /// Differences that mean nothing: the lag of the counters on a large machine.
+    const LAG: u64 = 4 << 20;
+
     /// Reads them.
     pub fn now() -> Resident {
         with_text(c"/proc/self/status", |text| Resident {

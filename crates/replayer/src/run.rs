@@ -56,7 +56,7 @@ pub fn run(settings: Settings) {
     impose(settings.limit);
     make_inherited(world);
     let overhead = clock::overhead_ticks();
-    let peak_known = memory::reset_peak();
+    let marked = memory::reset_peak().then(Resident::now);
     let calibration = Calibration::start();
     let before = Usage::now();
     world.run_stream(0, world.plan.start_of(0));
@@ -69,9 +69,8 @@ pub fn run(settings: Settings) {
     output.line(format_args!("cpu_ns {}", used.cpu.as_nanos()));
     output.line(format_args!("faults {}", used.faults));
     output.line(format_args!("anonymous {anonymous}"));
-    if peak_known {
-        let ours = resident.file + resident.shared;
-        output.line(format_args!("peak_anonymous {}", resident.peak.saturating_sub(ours)));
+    if let Some(peak) = marked.and_then(|before| resident.peak_anonymous(before)) {
+        output.line(format_args!("peak_anonymous {peak}"));
     }
     let sums = timeline::sum(world.accounts);
     output.line(format_args!("failed {}", sums.failed));

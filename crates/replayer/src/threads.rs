@@ -8,7 +8,7 @@
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use freehold_replayer::Op;
 
@@ -60,13 +60,13 @@ impl Yard {
 pub fn spawn(world: &'static World, op: Op) {
     let yard = &world.yard;
     yard.spawned.wait_for(op.turn());
-    if let Ok(mut lot) = yard.lot.lock() {
-        join_ended(world, &mut lot, op.size() as usize);
-        let thread = op.slot() as usize;
-        let stack = take_stack(world, &mut lot);
-        yard.stacks[thread].store(stack as u64, Relaxed);
-        yard.handles[thread].store(start(world, thread, stack), Relaxed);
-    }
+    let mut lot = yard.lot.lock().unwrap_or_else(PoisonError::into_inner);
+    join_ended(world, &mut lot, op.size() as usize);
+    let thread = op.slot() as usize;
+    let stack = take_stack(world, &mut lot);
+    yard.stacks[thread].store(stack as u64, Relaxed);
+    yard.handles[thread].store(start(world, thread, stack), Relaxed);
+    drop(lot);
     yard.spawned.raise();
 }
 
@@ -85,9 +85,9 @@ pub fn wait_for_all(world: &'static World) {
     let others = world.plan.header.threads - 1;
     world.yard.spawned.wait_for(others as u32);
     let ended = world.plan.header.ended;
-    if let Ok(mut lot) = world.yard.lot.lock() {
-        join_ended(world, &mut lot, ended as usize);
-    }
+    let mut lot = world.yard.lot.lock().unwrap_or_else(PoisonError::into_inner);
+    join_ended(world, &mut lot, ended as usize);
+    drop(lot);
     world.yard.parked.wait_for((others - ended) as u32);
 }
 

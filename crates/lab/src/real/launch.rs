@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -141,7 +141,10 @@ impl<'a> Launcher<'a> {
             Source::Library(library) => command.env("LD_PRELOAD", library),
         };
         command.args(words).stdin(self.plan.try_clone()?);
-        command.stdout(stdout.try_clone()?).stderr(Stdio::from(stderr.try_clone()?)).spawn()
+        command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        // A group of its own: Ctrl-C reaches this process only, which ends the child itself and
+        // does not take the signal for a crash of the allocator.
+        command.process_group(0).spawn()
     }
 
     /// Waits for the child's end; ends it when it takes too long or the user asks.

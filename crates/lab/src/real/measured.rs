@@ -95,7 +95,9 @@ impl<'a> Candidate<'a> {
         }
         let runs: Vec<RawRun> = self.runs.iter().map(|run| RawRun::new(run, baseline)).collect();
         let timeline = timeline(&self.observed, baseline);
-        let peak_memory = median(runs.iter().map(|run| run.peak_memory));
+        let sampled = timeline.iter().map(|point| point.used).max().unwrap_or(0);
+        // The kernel's high-water mark lags a little; a point of the timeline is a lower bound.
+        let peak_memory = median(runs.iter().map(|run| run.peak_memory)).max(sampled);
         let outcome = Outcome {
             name: self.allocator.name.clone(),
             kind: Kind::Allocator,

@@ -398,3 +398,6 @@ fn allocation(request: Request) -> Op {
     let op = Op::plain(kind, request.size);
     if kind == Kind::Aligned { op.aligned(request.align_log2) } else { op }
 }
+
+#[cfg(test)]
+mod tests;
