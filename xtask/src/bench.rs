@@ -37,14 +37,14 @@ use suite::Suite;
 /// What to measure, against whom.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  cargo xtask bench                                     everything, some 45 minutes
+  cargo xtask bench                                     everything, about an hour
   cargo xtask bench --quick --only larson,prodcons      two rows, small
   cargo xtask bench --allocators glibc,glibc-again,freehold,mine=/opt/lib/libmine.so
   cargo xtask bench instructions --only mixed           counted instructions instead of time")]
 pub struct Options {
     #[command(subcommand)]
     what: Option<What>,
-    /// Only rows whose name contains one of these, separated by commas (also returns, latency and start-up).
+    /// Only rows whose name contains one of these, separated by commas (also returns, latency, start-up and single-calls).
     #[arg(long, global = true, value_name = "PATTERNS", default_value = "")]
     only: String,
     /// Columns, separated by commas: names, or NAME=LIBRARY for any other preload library.

@@ -24,7 +24,7 @@ pub struct Built {
 pub fn mimalloc(place: &Place, line: &str) -> anyhow::Result<Built> {
     let package = package("libmimalloc-sys")?;
     let source = package.folder.join("c_src/mimalloc").join(line);
-    let library = place.lib.join(compile::library(&format!("mimalloc-{line}")));
+    let library = place.lib.join(compile::library(&format!("mimalloc-{line}-{}", package.version)));
     let mut command = Command::new("cc");
     command
         .args([
@@ -65,9 +65,9 @@ fn mimalloc_version(header: &str) -> anyhow::Result<String> {
 /// snmalloc's shim, by its own CMake file.
 pub fn snmalloc(place: &Place) -> anyhow::Result<Built> {
     let package = package("snmalloc-sys")?;
-    let library = place.lib.join(compile::library("snmalloc"));
+    let library = place.lib.join(compile::library(&format!("snmalloc-{}", package.version)));
     if !library.is_file() {
-        let build = place.sources.join("snmalloc-build");
+        let build = place.sources.join(format!("snmalloc-{}", package.version));
         let mut configure = Command::new("cmake");
         configure.arg("-S").arg(package.folder.join("upstream")).arg("-B").arg(&build);
         must(configure.arg("-DCMAKE_BUILD_TYPE=Release"), "snmalloc (packages cmake and g++)")?;
@@ -87,7 +87,7 @@ pub fn rpmalloc(place: &Place) -> anyhow::Result<Built> {
         "rpmalloc's source is missing: git clone --branch {RPMALLOC} https://github.com/mjansson/rpmalloc {}",
         source.display()
     );
-    let library = place.lib.join(compile::library("rpmalloc"));
+    let library = place.lib.join(compile::library(&format!("rpmalloc-{RPMALLOC}")));
     let mut command = Command::new("cc");
     command
         .args([
@@ -130,6 +130,7 @@ pub fn freehold(place: &Place) -> anyhow::Result<Built> {
     Ok(Built { library, version: super::facts::commit() })
 }
 
+/// A library that is there is kept: its name holds its version.
 fn build_once(library: &Path, command: &mut Command, what: &str) -> anyhow::Result<()> {
     if library.is_file() { Ok(()) } else { must(command, what) }
 }
