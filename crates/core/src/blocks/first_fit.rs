@@ -78,8 +78,16 @@ impl FreeIndex for FirstTree {
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
         let class = Class::of(need);
         let above = self.lowest.above(view, class);
-        let here = self.trees.get(class).first_fit(view, need);
-        [here, above].into_iter().flatten().min()
+        let here = self.lowest.of(view, class);
+        match (here, above) {
+            (Some(here), Some(above)) if above < here => Some(above),
+            (Some(_), _) if Class::covering(need) == Some(class) => here,
+            (Some(_), _) => {
+                let here = self.trees.get(class).first_fit(view, need);
+                [here, above].into_iter().flatten().min()
+            }
+            (None, _) => above,
+        }
     }
 
     fn largest(&self, tags: &Tags) -> Granules {

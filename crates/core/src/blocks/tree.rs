@@ -168,7 +168,7 @@ impl<K: Key> Treap<K> {
         if K::MAXIMA {
             let whole = view.length(parent, MAX);
             view.set_length(block, MAX, whole);
-            self.pull(view, parent);
+            self.pull(view, parent, whole);
         }
     }
 
@@ -204,11 +204,16 @@ impl<K: Key> Treap<K> {
         tree.map_or(Granules::default(), |block| view.length(block, MAX))
     }
 
-    /// Computes `MAX` of `block` from its children.
-    fn pull<P: Probe>(&self, view: &mut View<P>, block: Block) -> Granules {
-        let (left, right) = (view.link(block, LEFT), view.link(block, RIGHT));
-        let below = self.max(view, left).max(self.max(view, right));
-        let max = view.size(block).max(below);
+    /// Computes `MAX` of `block`, which is `bound` at most. The children are asked only if the
+    /// block itself is shorter than that.
+    fn pull<P: Probe>(&self, view: &mut View<P>, block: Block, bound: Granules) -> Granules {
+        let mut max = view.size(block);
+        if max < bound {
+            for side in [LEFT, RIGHT] {
+                let child = view.link(block, side);
+                max = max.max(self.max(view, child));
+            }
+        }
         view.set_length(block, MAX, max);
         max
     }
@@ -230,7 +235,7 @@ impl<K: Key> Treap<K> {
     fn lower<P: Probe>(&self, view: &mut View<P>, from: Option<Block>, was: Granules) {
         let mut at = from;
         while let Some(block) = at {
-            if view.length(block, MAX) > was || self.pull(view, block) == was {
+            if view.length(block, MAX) > was || self.pull(view, block, was) == was {
                 break;
             }
             at = view.link(block, UP);
