@@ -16,7 +16,7 @@ Examples:
   freehold-radiosity                                  the room of 534 polygons, all processors
   freehold-radiosity --threads 1 --json               the same on one thread, as JSON
   freehold-radiosity --scene cornell --picture box.png
-  freehold-radiosity --scene my.toml --epsilon 1e-5 --picture my.png --height 800
+  freehold-radiosity --scene my.toml --epsilon 1e-4 --picture my.png --height 800
   freehold-radiosity --check                          the analytic checks as well
 
 It exits with 0, with 1 when the solution fails a check of its physics, with 2 when it cannot
@@ -35,10 +35,10 @@ pub struct Args {
     /// Most iterations of refine, gather, push, pull.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: u32,
-    /// Share of the emitted power that a link may misplace [default: 1.2e-5 room, 4e-6 others].
+    /// Share of the emitted power that a link may misplace [default: 8e-5 room, 2e-5 others].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub epsilon: Option<f64>,
-    /// Share of the scene's area below which meshes are not split [default: 1e-4 room, 1e-5 others].
+    /// Share of the scene's area below which meshes are not split [default: 1e-4 room, 2e-5 others].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub least_area: Option<f64>,
     /// Do not scale rows of form factors to sum to one.
@@ -130,7 +130,7 @@ fn check_folder(path: &Path) -> Result<()> {
 
 /// The settings that the arguments ask for. The room's defaults give the published profile.
 pub fn settings(args: &Args) -> Settings {
-    let (epsilon, least_area) = if args.scene == "room" { (1.2e-5, 1e-4) } else { (4e-6, 1e-5) };
+    let (epsilon, least_area) = if args.scene == "room" { (8e-5, 1e-4) } else { (2e-5, 2e-5) };
     Settings {
         iterations: args.iterations,
         epsilon: args.epsilon.unwrap_or(epsilon),

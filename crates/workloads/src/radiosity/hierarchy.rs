@@ -278,8 +278,7 @@ impl Element {
             centre.clone(),
             middles[before].clone(),
         ];
-        let spoke =
-            |side: usize, reversed| Side { edge: spokes[side].clone(), reversed };
+        let spoke = |side: usize, reversed| Side { edge: spokes[side].clone(), reversed };
         let mut sides = [
             self.sides[index].half(0),
             spoke(index, false),
@@ -288,8 +287,7 @@ impl Element {
         ];
         corners.rotate_right(index);
         sides.rotate_right(index);
-        let child =
-            Element::new(self.key.child(index), self.patch, self.depth + 1, corners, sides);
+        let child = Element::new(self.key.child(index), self.patch, self.depth + 1, corners, sides);
         child.light.outgoing.set(self.light.outgoing.get());
         child.light.radiosity.set(self.light.radiosity.get());
         child

@@ -18,8 +18,9 @@ use std::sync::atomic::AtomicBool;
 
 /// Energy may miss by this share of what is emitted, after closure.
 pub const ENERGY_TOLERANCE: f64 = 5e-3;
-/// The median row of a closed scene may miss 1 by this much, before closure.
-pub const ROW_TOLERANCE: f64 = 0.03;
+/// The median row of a closed scene may miss 1 by this much, before closure: coarse meshes
+/// exchange some per cent too little across a common edge (see [`super::form_factor`]).
+pub const ROW_TOLERANCE: f64 = 0.1;
 /// The same without closure: then the balance is only as good as the rows.
 pub const UNSCALED_TOLERANCE: f64 = 0.1;
 /// A row of any scene may exceed 1 by this much, before closure.
@@ -98,7 +99,11 @@ pub fn check(scene: &Scene, hierarchy: &Hierarchy, closure: Closure) -> Physics 
     ];
     if scene.closed {
         let found = (closure.row_median - 1.0).abs();
-        checks.push(Check { name: "median row of form factors is 1", found, tolerated: ROW_TOLERANCE });
+        checks.push(Check {
+            name: "median row of form factors is 1",
+            found,
+            tolerated: ROW_TOLERANCE,
+        });
         let tolerated = if closure.scaled { ENERGY_TOLERANCE } else { UNSCALED_TOLERANCE };
         let found = (absorbed / emitted - 1.0).abs();
         checks.push(Check { name: "what is emitted is absorbed", found, tolerated });
@@ -114,9 +119,17 @@ pub fn analytic_checks() -> Vec<Check> {
     let (parallel, perpendicular) = (off(&floor, &ceiling, 0.199825), off(&floor, &wall, 0.200044));
     vec![
         Check { name: "form factor of parallel squares", found: parallel, tolerated: 5e-7 },
-        Check { name: "form factor of squares with an edge", found: perpendicular, tolerated: 5e-7 },
+        Check {
+            name: "form factor of squares with an edge",
+            found: perpendicular,
+            tolerated: 5e-7,
+        },
         Check { name: "furnace", found: furnace_distance(0.5, true), tolerated: 1e-6 },
-        Check { name: "furnace without closure", found: furnace_distance(0.5, false), tolerated: 0.03 },
+        Check {
+            name: "furnace without closure",
+            found: furnace_distance(0.5, false),
+            tolerated: 0.03,
+        },
     ]
 }
 

@@ -159,11 +159,8 @@ impl Refiner<'_> {
         }
         let smaller = link.a.area.min(link.b.area);
         let is_dark = link.visible <= 0.0;
-        let is_fine = if is_dark {
-            link.exchange / smaller <= DARK_SHARE
-        } else {
-            self.is_fine(link)
-        };
+        let is_fine =
+            if is_dark { link.exchange / smaller <= DARK_SHARE } else { self.is_fine(link) };
         if !is_fine && !self.tally.is_full.load(Relaxed) {
             let can_split = |element: &Element| {
                 element.area > self.rules.least_area && element.depth < MAX_DEPTH

@@ -181,8 +181,7 @@ impl Painter<'_> {
                     area: du.cross(dv).length() / (SUB_PIXELS * SUB_PIXELS) as f64,
                 };
                 let share = kernel(receiver, &spot);
-                let shadow =
-                    Ray { from: receiver.point, way: spot.point - receiver.point };
+                let shadow = Ray { from: receiver.point, way: spot.point - receiver.point };
                 let ends = [patch.id, emitter.id];
                 if share > 0.0 && !self.solution.occluders.is_blocked(&shadow, ends, last) {
                     sum += emitter.emission * (share * spot.area);
@@ -265,7 +264,8 @@ impl Picture {
     }
 
     fn encode(&self, part: &PathBuf, path: &Path) -> Result<(), PictureError> {
-        let encode_error = |reason| PictureError::Encode { path: path.display().to_string(), reason };
+        let encode_error =
+            |reason| PictureError::Encode { path: path.display().to_string(), reason };
         let file = std::fs::File::create(part).map_err(|reason| write_error(path, reason))?;
         let mut file = BufWriter::new(file);
         let mut encoder = png::Encoder::new(&mut file, self.width as u32, self.height as u32);
@@ -286,11 +286,7 @@ fn write_error(path: &Path, reason: std::io::Error) -> PictureError {
 /// Straight up to a knee, then an exponential approach to 1 with the same slope.
 fn shoulder(light: f64) -> f64 {
     const KNEE: f64 = 0.55;
-    if light <= KNEE {
-        light
-    } else {
-        1.0 - (1.0 - KNEE) * (-(light - KNEE) / (1.0 - KNEE)).exp()
-    }
+    if light <= KNEE { light } else { 1.0 - (1.0 - KNEE) * (-(light - KNEE) / (1.0 - KNEE)).exp() }
 }
 
 /// The sRGB transfer curve.

@@ -126,7 +126,10 @@ impl Scene {
             check_polygon(index, polygon)?;
             if polygon.material >= materials.len() {
                 let material = format!("#{}", polygon.material);
-                return Err(SceneError::UnknownMaterial { polygon: title(index, polygon), material });
+                return Err(SceneError::UnknownMaterial {
+                    polygon: title(index, polygon),
+                    material,
+                });
             }
         }
         if !polygons.iter().any(|polygon| materials[polygon.material].emission.sum() > 0.0) {
@@ -154,11 +157,8 @@ fn corner_quads(vertices: &[Vec3]) -> impl Iterator<Item = Quad> + '_ {
     let sum = vertices.iter().fold(Vec3::default(), |sum, &vertex| sum + vertex);
     let centre = sum * (1.0 / count as f64);
     (0..count).map(move |index| {
-        let (before, corner, after) = (
-            vertices[(index + count - 1) % count],
-            vertices[index],
-            vertices[(index + 1) % count],
-        );
+        let (before, corner, after) =
+            (vertices[(index + count - 1) % count], vertices[index], vertices[(index + 1) % count]);
         Quad { corners: [corner, corner.middle(after), centre, before.middle(corner)] }
     })
 }

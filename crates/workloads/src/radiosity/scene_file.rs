@@ -123,8 +123,7 @@ pub fn parse(text: &str, shown: &str) -> Result<Scene, SceneFileError> {
         path: shown.to_owned(),
         reason: Box::new(reason),
     })?;
-    scene(file, shown)
-        .map_err(|reason| SceneFileError::Scene { path: shown.to_owned(), reason })
+    scene(file, shown).map_err(|reason| SceneFileError::Scene { path: shown.to_owned(), reason })
 }
 
 fn scene(file: File, shown: &str) -> Result<Scene, SceneError> {

@@ -169,8 +169,7 @@ impl Solver<'_> {
     fn close_and_settle(&mut self, is_closed: bool) {
         let Solver { hierarchy, statistics, settings, .. } = self;
         let scales = is_closed && settings.closure;
-        statistics.closure =
-            statistics.time(Phase::Closure, || closure::close(hierarchy, scales));
+        statistics.closure = statistics.time(Phase::Closure, || closure::close(hierarchy, scales));
         let mut power = 0.0;
         for _ in 0..MOST_SWEEPS {
             let now = self.sweep();
@@ -198,10 +197,7 @@ pub fn gather(hierarchy: &Hierarchy) {
 
 /// Pushes gathered light down to the leaves, lets `leaf` make of it what it sends, and pulls that
 /// up as averages. Returns the total that is sent (light times area), in the scene's order.
-pub fn push_pull(
-    hierarchy: &Hierarchy,
-    leaf: impl Fn(&Patch, &Element, Rgb) -> Rgb + Sync,
-) -> Rgb {
+pub fn push_pull(hierarchy: &Hierarchy, leaf: impl Fn(&Patch, &Element, Rgb) -> Rgb + Sync) -> Rgb {
     type Sent = (f64, Rgb);
     let down = |element: &Element, above: Rgb| above + element.light.gathered.get();
     let up = |element: &Element, sent: [Sent; 4]| {

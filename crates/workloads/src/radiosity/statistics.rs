@@ -200,7 +200,11 @@ impl fmt::Display for Statistics {
             c.row_least,
             c.row_most,
             c.row_deviation,
-            if c.scaled { format!("; scaled to 1 within {:.0e}", c.residual) } else { String::new() }
+            if c.scaled {
+                format!("; scaled to 1 within {:.0e}", c.residual)
+            } else {
+                String::new()
+            }
         )?;
         let p = &self.physics;
         writeln!(f, "  energy     {:.6e} emitted, {:.6e} absorbed", p.emitted, p.absorbed)?;
@@ -212,4 +216,3 @@ impl fmt::Display for Statistics {
         Ok(())
     }
 }
-

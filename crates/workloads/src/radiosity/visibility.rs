@@ -115,7 +115,9 @@ impl Occluders {
         }
         let mut nodes = Vec::new();
         let count = triangles.len();
-        build(&mut triangles, 0, count, &mut nodes);
+        if count > 0 {
+            build(&mut triangles, 0, count, &mut nodes);
+        }
         Occluders { triangles, nodes }
     }
 

@@ -35,7 +35,7 @@ fn the_reference_closes_the_cube() {
 #[test]
 fn discs_converge_to_the_published_factors() {
     let [floor, ceiling, wall, ..] = faces();
-    for (n, parallel, perpendicular) in [(2, 0.03, 0.15), (8, 0.002, 0.03), (32, 0.00025, 0.008)] {
+    for (n, parallel, perpendicular) in [(2, 0.02, 0.05), (8, 0.002, 0.03), (32, 0.0003, 0.01)] {
         let parallel_error = by_discs(&floor, &ceiling, n) / PARALLEL - 1.0;
         let perpendicular_error = by_discs(&floor, &wall, n) / PERPENDICULAR - 1.0;
         println!("n {n}: parallel {parallel_error:+.5}, perpendicular {perpendicular_error:+.5}");

@@ -76,7 +76,8 @@ fn bad_scenes_are_named() {
     assert!(error_of(&mirror).contains("material `paint`: the reflectance"));
     let hole = format!("{HEAD}{LAMP}").replace("[1.0, 1.0, 1.0]", "[1.0, -1.0, 1.0]");
     assert!(error_of(&hole).contains("material `lamp`: the emission"));
-    let blind = format!("{HEAD}{LAMP}").replace("look_at = [0.5, 0.5, 0.0]", "look_at = [0.5, 0.5, 3.0]");
+    let blind =
+        format!("{HEAD}{LAMP}").replace("look_at = [0.5, 0.5, 0.0]", "look_at = [0.5, 0.5, 3.0]");
     assert!(error_of(&blind).contains("camera cannot see"));
 }
 
