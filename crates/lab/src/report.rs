@@ -44,6 +44,8 @@ pub struct Story<'a> {
     pub command: &'a str,
     /// The trace file as commands should name it.
     pub trace_file: &'a str,
+    /// Whether that file exists; if not, the report says how to make it.
+    pub kept: bool,
     /// What the reader must know before believing the figures, in sentences.
     pub warnings: &'a [String],
 }
@@ -342,6 +344,11 @@ impl Story<'_> {
             pair("Simulated region", &format!("{} for each policy", human::bytes(limit)));
         }
         pair("Report made by", self.command);
+        if !self.kept {
+            let record =
+                self.command.replacen("compare", &format!("compare --keep {}", self.trace_file), 1);
+            pair("To try the commands here", &format!("keep the trace first: {record}"));
+        }
         out.push_str("</dl></figure>");
     }
 
@@ -381,5 +388,6 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[path = "report/tests.rs"]
+mod browser_tests;
+#[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::html::{self, Cell, Escaped};
 use super::lines::open_svg;
 use crate::human;
+use crate::profile;
 use std::fmt::Write;
 
 /// A table of counts with named columns and rows, lowest first.
@@ -28,6 +29,45 @@ const TOP: f64 = 30.0;
 const RIGHT: f64 = 16.0;
 
 impl HeatMap {
+    /// From the cells of a profile: sizes by doublings, lifetimes by fourfold steps (from an even
+    /// doubling on, so that the edges are those of the profile).
+    pub fn of(cells: &[profile::Cell]) -> Self {
+        let shortest =
+            cells.iter().map(|cell| cell.lifetime_s).filter(|s| *s > 0.0).fold(f64::MAX, f64::min);
+        // 0 for a lifetime of no tick at all, then one for each factor of four.
+        let row_of = |cell: &profile::Cell| match cell.lifetime_s > 0.0 {
+            true => 1 + ((cell.lifetime_s / shortest).log2().round() / 2.0) as usize,
+            false => 0,
+        };
+        let column_of = |cell: &profile::Cell| (64 - cell.size.leading_zeros()) as usize;
+        let (Some(last), Some(left), Some(right)) = (
+            cells.iter().map(row_of).max(),
+            cells.iter().map(column_of).min(),
+            cells.iter().map(column_of).max(),
+        ) else {
+            return Self::default();
+        };
+        let first = cells.iter().map(row_of).min().unwrap_or(0);
+        let mut map = Self {
+            columns: (left..=right)
+                .map(|c| human::bytes(if c == 0 { 0 } else { 1 << (c - 1) }))
+                .collect(),
+            rows: (first..=last)
+                .map(|row| match row {
+                    0 => "0 s".to_owned(),
+                    row => human::seconds(shortest * 4f64.powi(row as i32 - 1)),
+                })
+                .collect(),
+            cells: vec![vec![0; right - left + 1]; last - first + 1],
+            across: "bytes asked for, from".into(),
+            up: "lifetime, from".into(),
+        };
+        for cell in cells {
+            map.cells[row_of(cell) - first][column_of(cell) - left] += cell.count;
+        }
+        map
+    }
+
     /// The drawing; `None` where there is nothing to draw.
     pub fn draw(&self) -> Option<String> {
         let most = self.cells.iter().flatten().copied().max().filter(|most| *most > 0)?;
@@ -168,6 +208,21 @@ mod tests {
     fn shades_rise_with_the_logarithm() {
         assert_eq!([0, 1, 2, 1_000, 1_000_000].map(|n| shade(n, 1_000_000)), [0, 1, 1, 5, 8]);
         assert_eq!(shade(1, 1), 1, "a single object is drawn");
+    }
+
+    #[test]
+    fn a_profile_s_cells_keep_their_edges() {
+        let cell = |size, lifetime_s, count| profile::Cell { size, lifetime_s, count, bytes: 0 };
+        let map = HeatMap::of(&[
+            cell(16, 1e-6, 5),
+            cell(16, 2e-6, 2),
+            cell(64, 4e-6, 1),
+            cell(32, 0.0, 9),
+        ]);
+        assert_eq!(map.columns, ["16 B", "32 B", "64 B"]);
+        assert_eq!(map.rows, ["0 s", "1.00 µs", "4.00 µs"]);
+        assert_eq!(map.cells, [[0, 9, 0], [7, 0, 0], [0, 0, 1]]);
+        assert!(HeatMap::of(&[]).draw().is_none());
     }
 
     #[test]

@@ -11,11 +11,12 @@ fn story_of<'a>(
         lifetimes: Some(map),
         command: "freehold compare -- freehold-radiosity",
         trace_file: "app.fht",
+        kept: false,
         warnings: &[],
     }
 }
 
-fn sample_page() -> String {
+pub(super) fn sample_page() -> String {
     let (document, circumstances, map) =
         (samples::document(), samples::circumstances(), samples::heat());
     story_of(&document, &circumstances, &map).html()
@@ -72,7 +73,7 @@ fn nothing_replayed_is_said_not_drawn() {
 
 /// Writes the sample page where `FREEHOLD_SAMPLE_REPORT` says, to be looked at.
 #[test]
-fn sample_page_for_the_eye() {
+pub(super) fn sample_page_for_the_eye() {
     match std::env::var_os("FREEHOLD_SAMPLE_REPORT") {
         Some(path) => std::fs::write(path, sample_page()).unwrap(),
         None => println!("skipped: FREEHOLD_SAMPLE_REPORT names no file"),
