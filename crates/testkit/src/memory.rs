@@ -4,8 +4,13 @@ use freehold_core::blocks::{GRANULE, Region};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Memory for one region. Its place modulo its own length, rounded up to a power of two, is known
-/// and chosen: so choices that depend on addresses (alignment, buddies) are the same on every run.
+/// Alignments that a region of a test can meet are less than this, unless it is longer itself.
+const MIN_ALIGN: usize = 1 << 20;
+
+/// Memory for one region, at a place that is known where it matters: it begins a chosen distance
+/// behind a multiple of 1 MiB or of its length rounded up to a power of two, and no payload in it
+/// lies at such a multiple. So choices that depend on addresses (alignments, buddies) are the same
+/// on every run.
 #[derive(Debug)]
 pub struct SimRegion {
     whole: NonNull<u8>,
@@ -15,7 +20,7 @@ pub struct SimRegion {
 }
 
 impl SimRegion {
-    /// `len` bytes that begin at a multiple of `len` rounded up to a power of two.
+    /// `len` bytes that begin at such a multiple.
     pub fn new(len: usize) -> SimRegion {
         SimRegion::shifted(len, 0)
     }
@@ -23,7 +28,7 @@ impl SimRegion {
     /// `len` bytes that begin `shift` granules of 16 B behind such a multiple.
     pub fn shifted(len: usize, shift: usize) -> SimRegion {
         let shift = shift * GRANULE as usize;
-        let align = len.next_power_of_two().max(GRANULE as usize);
+        let align = (len + shift).next_power_of_two().max(MIN_ALIGN);
         let layout = Layout::from_size_align((len + shift).max(1), align)
             .unwrap_or_else(|why| panic!("a region of {len} B cannot be laid out: {why}"));
         // SAFETY: the layout is at least one byte long.
@@ -51,7 +56,7 @@ impl SimRegion {
         // SAFETY: the bytes are ours, one allocation, and by the caller's promise nobody else's
         // until the region is dead.
         let region = unsafe { Region::new(base, self.len as u64) };
-        region.expect("a power of two of at least 16, and granules, are 16-aligned")
+        region.expect("a power of two above 16, and granules, are 16-aligned")
     }
 }
 

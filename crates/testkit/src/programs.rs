@@ -25,7 +25,7 @@ pub enum Op {
 pub struct Program {
     /// The region's length in bytes.
     pub region: usize,
-    /// How many granules behind a large power of two the region begins.
+    /// How many granules the region begins behind where [`SimRegion::new`](crate::SimRegion::new) would put it.
     pub shift: usize,
     /// The calls.
     pub ops: Vec<Op>,

@@ -21,18 +21,16 @@ const OUTSIDE: u8 = 7;
 struct Liar<const LIE: u8> {
     honest: FirstFit,
     last: Option<NonNull<u8>>,
-    allocs: u32,
 }
 
 impl<const LIE: u8> Policy for Liar<LIE> {
     fn new(region: Region) -> Option<Self> {
-        Some(Liar { honest: FirstFit::new(region)?, last: None, allocs: 0 })
+        Some(Liar { honest: FirstFit::new(region)?, last: None })
     }
 
     fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
-        self.allocs += 1;
         match LIE {
-            TWICE if self.allocs.is_multiple_of(3) && size < 8 && self.last.is_some() => {
+            TWICE if size < 8 && self.last.is_some() => {
                 return self.last;
             }
             SCRIBBLE => {
