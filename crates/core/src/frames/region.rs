@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Tags come first so that the free path finds them with the same base it checks the pointer
-//! against: `tag = base[(address - base) >> 16]`. All parts are indexed from `base`, cover the whole
-//! reservation, and are committed as far as banks are.
+//! against: `tag = base[(address - base) >> 16]`; the other parts are indexed from the first bank. All
+//! cover the whole reservation, and are committed as far as banks are.
 //!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
 //! a unit that no block starts in, or that is free, is zero. What tags and descriptors mean is the
@@ -161,15 +161,13 @@ impl Region {
     /// Reads only constants: no lock needed.
     #[inline]
     pub fn descriptor(&self, address: usize) -> *mut u8 {
-        let unit = (address - self.base()) >> UNIT_SHIFT;
-        (self.descriptors.start + unit * DESCRIPTOR) as *mut u8
+        (self.descriptors.start + self.unit(address) * DESCRIPTOR) as *mut u8
     }
 
     /// The bitmap of the unit that `address` lies in: [`BITMAP`] bytes, at first zero.
     #[inline]
     pub fn bitmap(&self, address: usize) -> *mut u8 {
-        let unit = (address - self.base()) >> UNIT_SHIFT;
-        (self.bitmaps.start + unit * BITMAP) as *mut u8
+        (self.bitmaps.start + self.unit(address) * BITMAP) as *mut u8
     }
 
     /// Free units whose pages may be resident.
@@ -248,7 +246,7 @@ impl Region {
     /// that could have bits.
     pub fn purge_bitmaps(&mut self, machine: &impl Machine, at: usize) {
         const LEN: usize = BANK_UNITS * BITMAP;
-        let (bank, start) = (*self.bank(at), self.bitmaps.start + (self.first + at) * LEN);
+        let (bank, start) = (*self.bank(at), self.bitmaps.start + at * LEN);
         if bank.used | bank.dirty == 0
             && start.is_multiple_of(machine.page_size())
             && LEN.is_multiple_of(machine.page_size())
@@ -291,6 +289,7 @@ impl Region {
     }
 
     /// The unit at `address`, counted from the first bank.
+    #[inline]
     fn unit(&self, address: usize) -> usize {
         (address - self.base() - self.first * BANK) >> UNIT_SHIFT
     }
@@ -316,9 +315,9 @@ impl Region {
 
     fn commit(&mut self, machine: &impl Machine, more: usize) -> bool {
         let committed = self.committed + more;
-        let units = (self.first + committed) * BANK_UNITS;
+        let units = committed * BANK_UNITS;
         let at = self.address(self.committed, 0) as *mut u8;
-        let ready = self.tags.extend(machine, units * 8)
+        let ready = self.tags.extend(machine, (self.first * BANK_UNITS + units) * 8)
             && self.states.extend(machine, committed * size_of::<Bank>())
             && self.descriptors.extend(machine, units * DESCRIPTOR)
             && self.bitmaps.extend(machine, units * BITMAP)

@@ -29,6 +29,11 @@ pub struct Block {
 }
 
 impl Block {
+    /// A block of no slab.
+    pub(super) const fn new() -> Block {
+        Block { link: 0, mark: 0 }
+    }
+
     /// What marks the block at `block` as free.
     #[inline(always)]
     pub fn mark_of(block: *mut Block, key: usize) -> usize {
@@ -96,6 +101,10 @@ pub struct Cache {
     pub(super) spare_len: [Cell<u16>; CLASSES],
     /// How many blocks the next refill takes; grows with use.
     pub(super) batch: [Cell<u16>; CLASSES],
+    /// How many blocks a stack holds; grows when blocks go back and forth.
+    pub(super) limit: [Cell<u16>; CLASSES],
+    /// Blocks went back to slabs since the last refill.
+    pub(super) gave: [Cell<bool>; CLASSES],
     /// Slabs with free blocks; the first is the one being allocated from.
     pub(super) slabs: [Cell<*mut Slab>; CLASSES],
     /// Blocks of other caches' slabs, and how many bytes they are.
@@ -141,6 +150,8 @@ impl Cache {
             spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             spare_len: [const { Cell::new(0) }; CLASSES],
             batch: [const { Cell::new(0) }; CLASSES],
+            limit: [const { Cell::new(0) }; CLASSES],
+            gave: [const { Cell::new(false) }; CLASSES],
             slabs: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             outbox: Cell::new(ptr::null_mut()),
             outbox_bytes: Cell::new(0),

@@ -19,10 +19,14 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-/// Bytes a full stack holds.
+/// Bytes a full stack holds at first, and a refill takes at most.
 const STACK_BYTES: usize = 16 * 1024;
-/// Blocks a full stack holds at most.
+/// Blocks a full stack holds at first, at most.
 const STACK_LEN: usize = 256;
+/// Bytes a full stack holds once its limit has grown.
+const GROWN_BYTES: usize = 64 * 1024;
+/// Blocks it then holds at most.
+const GROWN_LEN: usize = 2048;
 /// Bytes the first refill of a class takes: few pages are touched before the program does.
 const FIRST_BATCH_BYTES: usize = 512;
 /// Bytes of other caches' blocks that wait in the outbox at most.
@@ -34,11 +38,16 @@ const ADOPT_TRIES: usize = 8;
 /// Listed slabs looked at to find a full one.
 const FULLEST_OF: usize = 8;
 
-/// How many blocks of `class` a stack holds.
-pub(super) const fn capacity(class: SizeClass) -> usize {
-    match STACK_BYTES / class.size() {
+/// How many blocks of `class` a stack holds at first.
+pub(super) const fn first_limit(class: SizeClass) -> usize {
+    fitting(class, STACK_BYTES, STACK_LEN)
+}
+
+/// How many blocks of `class` make up `bytes`, from two to `most`.
+const fn fitting(class: SizeClass, bytes: usize, most: usize) -> usize {
+    match bytes / class.size() {
         0..=2 => 2,
-        len if len > STACK_LEN => STACK_LEN,
+        len if len > most => most,
         len => len,
     }
 }
@@ -73,13 +82,18 @@ impl<M: Machine> NodeHeap<M> {
         let spare = cache.spare[index].replace(ptr::null_mut());
         if !spare.is_null() {
             cache.heads[index].set(spare);
-            let len = cache.spare_len[index].replace(0) as i32;
-            cache.room[index].set(capacity(class) as i32 - len);
+            let len = cache.spare_len[index].replace(0);
+            cache.room[index].set(cache.limit[index].get() as i32 - len as i32);
             return;
+        }
+        if cache.gave[index].replace(false) {
+            // Blocks went back only to be fetched again: hold more of them.
+            let limit = cache.limit[index].get() as usize * 2;
+            cache.limit[index].set(limit.min(fitting(class, GROWN_BYTES, GROWN_LEN)) as u16);
         }
         self.drain(cache);
         let want = cache.batch[index].get() as usize;
-        cache.batch[index].set((want * 2).min(capacity(class)) as u16);
+        cache.batch[index].set((want * 2).min(first_limit(class)) as u16);
         let mut chain = Chain::new(cache.key.get());
         while chain.len * 2 < want {
             let slab = cache.slabs[index].get();
@@ -96,9 +110,8 @@ impl<M: Machine> NodeHeap<M> {
                 self.forget(cache, slab);
             }
         }
-        chain.close();
-        cache.heads[index].set(chain.head);
-        cache.room[index].set(capacity(class) as i32 - chain.len as i32);
+        cache.room[index].set(cache.limit[index].get() as i32 - chain.len as i32);
+        cache.heads[index].set(chain.close());
     }
 
     fn take_from(&self, slab: &Slab, want: usize, chain: &mut Chain) {
@@ -263,11 +276,11 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     pub fn overflow(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
         let _busy = Busy::new(cache);
-        let Some(size_class) = SizeClass::new(class) else { return Ok(()) };
-        let capacity = capacity(size_class) as i32;
+        let limit = cache.limit[class].get() as i32;
         let spare = cache.spare[class].replace(cache.heads[class].replace(ptr::null_mut()));
-        cache.spare_len[class].set((capacity - cache.room[class].get()) as u16);
-        cache.room[class].set(capacity);
+        cache.spare_len[class].set((limit - cache.room[class].get()) as u16);
+        cache.room[class].set(limit);
+        cache.gave[class].set(!spare.is_null());
         self.give_all(cache, spare)
     }
 

@@ -56,7 +56,9 @@ unsafe impl Linked for Slab {
 
 /// Blocks taken from slabs, linked lowest address first.
 pub struct Chain {
-    pub head: *mut Block,
+    /// What the first block is linked behind: spares the loop a question per block. Links depend
+    /// on addresses, so a chain with blocks must not be moved.
+    anchor: Block,
     tail: *mut Block,
     pub len: usize,
     key: usize,
@@ -64,30 +66,41 @@ pub struct Chain {
 
 impl Chain {
     pub fn new(key: usize) -> Chain {
-        Chain { head: ptr::null_mut(), tail: ptr::null_mut(), len: 0, key }
+        Chain { anchor: Block::new(), tail: ptr::null_mut(), len: 0, key }
     }
 
-    /// Adds a block at the end.
+    /// Ends the chain; its first block, null for none.
+    pub fn close(&mut self) -> *mut Block {
+        if self.len == 0 {
+            return ptr::null_mut();
+        }
+        let anchor = &raw mut self.anchor;
+        // SAFETY: the tail is the last block added, and the anchor was linked before the first.
+        unsafe {
+            Block::link(self.tail, ptr::null_mut(), self.key);
+            Block::next(anchor, self.key)
+        }
+    }
+
+    /// Adds the blocks of `size` bytes at `base` whose bits are set.
     ///
     /// # Safety
-    /// The block is free and the caller's.
-    unsafe fn add(&mut self, block: *mut Block) {
-        if self.head.is_null() {
-            self.head = block;
-        } else {
-            // SAFETY: the tail is a block of this chain.
-            unsafe { Block::link(self.tail, block, self.key) };
+    /// The blocks are free and the caller's.
+    #[inline]
+    unsafe fn add(&mut self, base: usize, size: usize, mut bits: u64) {
+        self.len += bits.count_ones() as usize;
+        let mut tail = if self.tail.is_null() { &raw mut self.anchor } else { self.tail };
+        let mut at = base;
+        while bits != 0 {
+            let gap = bits.trailing_zeros();
+            at += gap as usize * size;
+            let block = ptr::with_exposed_provenance_mut(at);
+            // SAFETY: the tail is the anchor or a block of this chain.
+            unsafe { Block::link(tail, block, self.key) };
+            tail = block;
+            bits = bits >> gap & !1;
         }
-        self.tail = block;
-        self.len += 1;
-    }
-
-    /// Ends the chain.
-    pub fn close(&mut self) {
-        if !self.tail.is_null() {
-            // SAFETY: the tail is a block of this chain.
-            unsafe { Block::link(self.tail, ptr::null_mut(), self.key) };
-        }
+        self.tail = tail;
     }
 }
 
@@ -190,14 +203,12 @@ impl Slab {
         let got = self.words()[at].fetch_and(!wanted, Ordering::AcqRel) & wanted;
         let size = self.class().size();
         let base = self.base.get() + at * 64 * size;
-        let mut bits = got;
-        while bits != 0 {
-            let block = base + bits.trailing_zeros() as usize * size;
-            // SAFETY: clearing its bit made the block ours.
-            unsafe { chain.add(ptr::with_exposed_provenance_mut(block)) };
-            bits &= bits - 1;
+        if got == 0 {
+            return;
         }
-        if got != 0 && self.purged.load(Ordering::Relaxed) != 0 {
+        // SAFETY: clearing their bits made the blocks ours.
+        unsafe { chain.add(base, size, got) };
+        if self.purged.load(Ordering::Relaxed) != 0 {
             let (low, high) = (got.trailing_zeros() as usize, 63 - got.leading_zeros() as usize);
             let first = (at * 64 + low) * size;
             let pages = pages_touching(first, (at * 64 + high + 1) * size - first);
