@@ -12,9 +12,11 @@ pub const MAX_REGION: u64 = u32::MAX as u64 * GRANULE;
 ///
 /// Neither `Copy` nor `Clone`: handing it to a policy is what makes the policy its only user.
 ///
-/// Choices are reproducible: they depend on the sizes asked for and, for alignments above 16 and
-/// for buddies, on `base` modulo the region's length rounded up to a power of two. A simulator
-/// that wants the same answer on every run gives every region that alignment.
+/// Choices are reproducible: they depend on the calls alone, except that alignments above 16 and
+/// buddies look at addresses, of which only the bits below the alignment asked for and below the
+/// region's length count. A simulator that wants the same answer on every run begins every region
+/// at a multiple of the largest alignment it will ask for and of its length rounded up to a power
+/// of two.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
