@@ -20,6 +20,7 @@ mod redis;
 mod returns;
 mod rounds;
 mod rows;
+mod single_calls;
 mod startup;
 mod stats;
 mod suite;
@@ -187,7 +188,7 @@ impl Bench<'_> {
     fn instructions(&self, chosen: &Suite, raw: &mut Raw) -> anyhow::Result<bool> {
         let mut whole = true;
         if self.options.chooses("single-calls") {
-            whole &= self.show(instructions::single_calls(
+            whole &= self.show(single_calls::measure(
                 self.place,
                 self.allocators,
                 self.options.quick,
@@ -195,12 +196,8 @@ impl Bench<'_> {
             )?);
         }
         if !chosen.micro.is_empty() {
-            whole &= self.show(instructions::workloads(
-                self.place,
-                self.allocators,
-                &chosen.micro,
-                raw,
-            )?);
+            whole &=
+                self.show(instructions::measure(self.place, self.allocators, &chosen.micro, raw)?);
         }
         Ok(whole)
     }

@@ -1,134 +1,120 @@
-//! `cargo xtask bench instructions`: what does not depend on the machine's mood. Single calls are stepped through
-//! (`step.c`), whole micro workloads counted under valgrind.
+//! Instructions of whole micro workloads, counted under valgrind: what does not depend on the machine's mood, slow paths
+//! included.
 
 use super::allocators::Allocator;
 use super::callgrind;
 use super::compile;
-use super::launch::{self, Job};
+use super::launch::Job;
 use super::place::Place;
 use super::raw::Raw;
 use super::suite::{self, Micro};
 use super::table::Table;
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Steps through single calls; the table and whether all runs counted.
-pub fn single_calls(
+/// The counts of one row, by column; `None` where there is none.
+type Counts = Vec<Option<u64>>;
+
+/// Counts every row that has parameters for it; the tables and whether all runs counted.
+pub fn measure(
     place: &Place,
     allocators: &[Allocator],
-    quick: bool,
+    micro: &[Micro],
     raw: &mut Raw,
 ) -> anyhow::Result<(String, bool)> {
-    let calls = if quick { "200" } else { "1000" };
-    let head = [
-        "allocator",
-        "malloc",
-        "mean",
-        "free",
-        "mean",
-        "mixed malloc",
-        "mean",
-        "worst",
-        "its calls of the kernel",
-        "mixed free",
-        "mean",
-        "worst",
-        "its calls of the kernel",
-    ];
-    let title = format!(
-        "Instructions of one call (median; {calls} blocks of 64 B of the own thread allocated, then freed in order; \
-         then {calls} mixed replacements, 16 B - 32 KiB)"
-    );
-    let mut table = Table::new(title, head.map(str::to_owned));
-    let mut whole = true;
-    for allocator in allocators {
-        let job = job(place, "step.c", &["64", calls, "20000"]);
-        let outcome = launch::run(place, allocator, &job, None)?;
-        let result: Option<Value> = serde_json::from_str(outcome.stdout.trim()).ok();
-        raw.push(&json!({"kind": "single calls", "allocator": allocator.name, "result": result, "failure": outcome.failure()}))?;
-        let cells = match (outcome.failure(), result) {
-            (None, Some(result)) => cells(&result),
-            (why, _) => {
-                whole = false;
-                vec![format!("FAILED: {}", why.unwrap_or_default())]
+    let (able, notes) = who_runs(place, allocators);
+    let mut rows = Vec::new();
+    // A peer may be unable; Freehold promises to start small enough.
+    let ours = |list: &[Allocator]| list.iter().any(|allocator| allocator.name == "freehold");
+    let mut whole = ours(&able) == ours(allocators);
+    for row in micro {
+        let Some(parameters) = &row.count else { continue };
+        eprintln!("{}", row.name);
+        let job = job(place, &row.source, parameters);
+        let mut counts = vec![None; able.len()];
+        for (count, allocator) in counts.iter_mut().zip(&able) {
+            let result = callgrind::count(place, allocator, &job);
+            raw.push(&json!({
+                "kind": "instructions",
+                "row": row.name,
+                "args": parameters,
+                "allocator": allocator.name,
+                "instructions": result.as_ref().ok(),
+                "failure": result.as_ref().err().map(|why| format!("{why:#}")),
+            }))?;
+            whole &= result.is_ok();
+            *count = result.ok();
+        }
+        rows.push((row.name.clone(), counts));
+    }
+    Ok((table(&able, &rows).render() + &notes, whole))
+}
+
+/// The columns that start under valgrind at all, glibc first and once, and a sentence on each that does not: an
+/// allocator may want more address space than valgrind has to give.
+fn who_runs(place: &Place, allocators: &[Allocator]) -> (Vec<Allocator>, String) {
+    let trivial = job(place, "trivial.c", "");
+    let (mut able, mut notes) = (Vec::new(), String::new());
+    for allocator in allocators.iter().filter(|allocator| allocator.name != "glibc-again") {
+        match callgrind::count(place, allocator, &trivial) {
+            Ok(_) if allocator.name == "glibc" => able.insert(0, allocator.clone()),
+            Ok(_) => able.push(allocator.clone()),
+            Err(why) => {
+                notes += &format!("{} does not run under valgrind: {why:#}\n", allocator.name);
             }
-        };
-        table.push([allocator.name.clone()].into_iter().chain(cells));
+        }
     }
-    Ok((table.render(), whole))
+    (able, notes)
 }
 
-fn cells(result: &Value) -> Vec<String> {
-    let show = |call: &str, key: &str| result[call][key].to_string();
-    let mut cells = Vec::new();
-    for call in ["malloc", "free"] {
-        cells.extend([show(call, "median"), show(call, "mean")]);
-    }
-    for call in ["mixed_malloc", "mixed_free"] {
-        cells.extend(["median", "mean", "max", "max_syscalls"].map(|key| show(call, key)));
-    }
-    cells
-}
-
-fn job(place: &Place, source: &str, args: &[&str]) -> Job {
+fn job(place: &Place, source: &str, parameters: &str) -> Job {
     Job {
         program: compile::binary(place, source),
-        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        args: suite::words(parameters, &place.scratch),
         env: Vec::new(),
         preload_libc: false,
         keep_output: true,
     }
 }
 
-/// Counts whole workloads; the table and whether all runs counted.
-pub fn workloads(
-    place: &Place,
-    allocators: &[Allocator],
-    micro: &[Micro],
-    raw: &mut Raw,
-) -> anyhow::Result<(String, bool)> {
+fn table(able: &[Allocator], rows: &[(String, Counts)]) -> Table {
     let title =
         "Instructions in the allocator and libc over a whole workload: ratio to glibc (millions)";
-    let head = ["row".to_owned(), "glibc".to_owned()].into_iter();
-    let base = allocators.iter().position(|allocator| allocator.name == "glibc").unwrap_or(0);
-    let columns: Vec<usize> = (0..allocators.len())
-        .filter(|column| *column != base && allocators[*column].name != "glibc-again")
-        .collect();
-    let names = columns.iter().map(|column| allocators[*column].name.clone());
-    let mut table = Table::new(title, head.chain(names));
-    let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); allocators.len()];
-    let mut whole = true;
-    for row in micro {
-        let Some(count) = &row.count else { continue };
-        let args = suite::words(count, &place.scratch);
-        let job = job(place, &row.source, &args.iter().map(String::as_str).collect::<Vec<_>>());
-        let mut counted = vec![None; allocators.len()];
-        for column in columns.iter().copied().chain([base]) {
-            let result = callgrind::count(place, &allocators[column], &job);
-            raw.push(&json!({"kind": "instructions", "row": row.name, "args": count, "allocator": allocators[column].name,
-                "instructions": result.as_ref().ok(), "failure": result.as_ref().err().map(|why| format!("{why:#}"))}))?;
-            whole &= result.is_ok();
-            counted[column] = result.ok();
-        }
-        let glibc = counted[base].map_or(f64::NAN, millions);
-        let cells = columns.iter().map(|column| {
-            let Some(mine) = counted[*column].map(millions) else { return "failed".to_owned() };
-            ratios[*column].push(mine / glibc);
-            format!("{:.2} ({mine:.1})", mine / glibc)
-        });
-        table.push([row.name.clone(), format!("{glibc:.1}")].into_iter().chain(cells));
+    let others = able.iter().skip(1).map(|allocator| allocator.name.clone());
+    let mut table =
+        Table::new(title, ["row".to_owned(), "glibc".to_owned()].into_iter().chain(others));
+    for (name, counts) in rows {
+        let glibc = counts.first().copied().flatten();
+        let cells = counts.iter().skip(1).map(|count| shown(*count, glibc));
+        table.push(
+            [name.clone(), glibc.map_or("failed".to_owned(), millions)].into_iter().chain(cells),
+        );
     }
-    let means = columns.iter().map(|column| geometric_mean(&ratios[*column]));
+    let means = (1..able.len()).map(|column| geometric_mean(rows, column));
     table.push(["geometric mean".to_owned(), String::new()].into_iter().chain(means));
-    Ok((table.render(), whole))
+    table
+}
+
+fn shown(count: Option<u64>, glibc: Option<u64>) -> String {
+    match (count, glibc) {
+        (Some(count), Some(glibc)) => format!("{:.2} ({})", ratio(count, glibc), millions(count)),
+        _ => "failed".to_owned(),
+    }
+}
+
+fn geometric_mean(rows: &[(String, Counts)], column: usize) -> String {
+    let counted = rows.iter().filter_map(|(_, counts)| Some((counts[column]?, counts[0]?)));
+    let logs: Vec<f64> = counted.map(|(count, glibc)| ratio(count, glibc).ln()).collect();
+    let rows = u32::try_from(logs.len()).unwrap_or(u32::MAX);
+    let mean = (logs.iter().sum::<f64>() / f64::from(rows)).exp();
+    format!("{mean:.2} ({rows} rows)")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn millions(count: u64) -> f64 {
-    count as f64 * 1e-6
+fn ratio(count: u64, to: u64) -> f64 {
+    count as f64 / to as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a few dozen rows")]
-fn geometric_mean(ratios: &[f64]) -> String {
-    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
-    format!("{mean:.2} ({} rows)", ratios.len())
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn millions(count: u64) -> String {
+    format!("{:.1}", count as f64 * 1e-6)
 }
