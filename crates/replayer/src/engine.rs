@@ -10,6 +10,7 @@ use freehold_replayer::{Kind, Op};
 
 use crate::clock::ticks;
 use crate::content::{Object, Touch};
+use crate::phases::Phases;
 use crate::plan::Plan;
 use crate::run::{Pass, Settings};
 use crate::slots::Slot;
@@ -31,6 +32,8 @@ pub struct World {
     pub latencies: &'static [Latencies],
     /// Filled in the latency run.
     pub timeline: Timeline,
+    /// What keeps threads in step.
+    pub phases: Phases,
     /// The threads themselves.
     pub yard: Yard,
 }
@@ -47,6 +50,7 @@ pub fn make_world(plan: Plan, settings: Settings) -> &'static World {
             accounts: table(threads, Pages::Now),
             latencies: table(measured, Pages::Lazily),
             timeline: Timeline::new(),
+            phases: Phases::new(&plan.header),
             yard: Yard::new(threads),
             plan,
             settings,
@@ -121,6 +125,7 @@ impl<O: Observe> Replay<O> {
                 Some(Kind::Aligned) => self.allocate(op, aligned),
                 Some(Kind::Sample) => self.sample(op),
                 Some(Kind::Jump) => at = op.size() as usize,
+                Some(Kind::Phase) => self.world.phases.end(op),
                 Some(Kind::Spawn) => threads::spawn(self.world, op),
                 Some(Kind::Park) => threads::park(self.world),
                 Some(Kind::End) => return,

@@ -5,7 +5,7 @@
 
 /// `FHFLAT` and the version of this layout. Writer and reader are built together; the number only
 /// catches a replayer of another build.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"FHFLAT01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FHFLAT02");
 
 /// Bytes before the first operation.
 pub const HEADER_BYTES: usize = 4096;
@@ -29,6 +29,8 @@ pub struct Header {
     pub events: u64,
     /// Only samples at multiples of this position are taken; never 0.
     pub stride: u64,
+    /// Events in a phase; never 0.
+    pub phase: u64,
     /// Length of the recorded run, nanoseconds.
     pub elapsed_ns: u64,
     /// Bytes of the whole file.
@@ -36,7 +38,7 @@ pub struct Header {
 }
 
 impl Header {
-    const WORDS: usize = 11;
+    const WORDS: usize = 12;
 
     /// As it lies in the file.
     pub fn to_bytes(&self) -> [u8; Self::WORDS * 8] {
@@ -50,6 +52,7 @@ impl Header {
             self.inherited_at,
             self.events,
             self.stride,
+            self.phase,
             self.elapsed_ns,
             self.bytes,
         ];
@@ -80,6 +83,7 @@ impl Header {
             inherited_at: next(),
             events: next(),
             stride: next(),
+            phase: next(),
             elapsed_ns: next(),
             bytes: next(),
         };
@@ -97,6 +101,7 @@ impl Header {
         };
         self.threads > 0
             && self.stride > 0
+            && self.phase > 0
             && table_fits(self.threads_at, self.threads)
             && table_fits(self.ended_at, self.ended)
     }
@@ -116,6 +121,7 @@ mod tests {
             inherited_at: 300,
             events: 12,
             stride: 1,
+            phase: 8,
             elapsed_ns: 5,
             bytes: 8224,
         }
@@ -135,6 +141,7 @@ mod tests {
         };
         assert!(refused(|h| h.threads = 0));
         assert!(refused(|h| h.stride = 0));
+        assert!(refused(|h| h.phase = 0));
         assert!(refused(|h| h.bytes = 8223));
         assert!(refused(|h| h.ended = u64::MAX));
         assert!(refused(|h| h.threads_at = 7));

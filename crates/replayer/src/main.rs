@@ -30,6 +30,7 @@ mod engine;
 mod gate;
 mod memory;
 mod output;
+mod phases;
 mod plan;
 mod run;
 mod slots;

@@ -5,7 +5,7 @@
 //! kilobytes. [`anonymous_exact`] walks the page tables instead and is used where a run stands still,
 //! before and after.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int, c_void};
 
 /// The lines of `/proc/self/status` that matter, bytes.
 #[derive(Clone, Copy, Default)]
@@ -56,6 +56,34 @@ pub fn anonymous_exact() -> Option<u64> {
     with_text(c"/proc/self/smaps_rollup", |text| {
         (!text.is_empty()).then(|| field(text, b"Anonymous:"))
     })
+}
+
+/// Makes the code and constants of all loaded libraries resident, so that their pages do not appear
+/// in the middle of a run: as page faults, and as file pages that blur the peak. Older kernels
+/// cannot (before 5.14); then the peak is known a little less well.
+pub fn settle_libraries() {
+    // SAFETY: `settle` has the signature that dl_iterate_phdr calls, and uses no data.
+    unsafe { libc::dl_iterate_phdr(Some(settle), core::ptr::null_mut()) };
+}
+
+/// One loaded object: populates its segments that are not writable.
+unsafe extern "C" fn settle(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid description, whose headers are those of a loaded object.
+    let (base, headers) = unsafe {
+        let info = &*info;
+        let headers = core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+        (info.dlpi_addr as usize, headers)
+    };
+    let constant = |h: &&libc::Elf64_Phdr| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_W == 0;
+    for header in headers.iter().filter(constant) {
+        let begin = base.wrapping_add(header.p_vaddr as usize);
+        let start = begin & !4095;
+        let bytes = begin + header.p_memsz as usize - start;
+        let advice = libc::MADV_POPULATE_READ;
+        // SAFETY: reading in pages of a loaded, read-only segment changes no memory.
+        unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(start), bytes, advice) };
+    }
+    0
 }
 
 /// Sets the kernel's high-water mark of this process back to what is resident now. Returns whether

@@ -8,12 +8,16 @@
 //! **Turns** carry all order between threads. Every slot of the table of objects counts the
 //! operations done on it; an operation waits until the count equals its own turn, does its work and
 //! raises the count. So a free in another thread waits for the allocation, a slot used again waits
-//! until it has been emptied, and nothing else ever waits.
+//! until it has been emptied.
+//!
+//! **Phases** keep the threads in step, loosely: a thread may be ahead of the slowest by no more than
+//! two phases (of fifty to a hundred). Without them a replay would have other threads' objects alive
+//! together than the program had, and another peak of memory.
 //!
 //! Why this cannot deadlock: the preparer numbers turns along one total order of the process (the
-//! trace's), each stream lists its operations in that order, and a spawn stands in it before
-//! everything of the thread it starts. Every wait is therefore for operations that are *earlier* in
-//! the total order; of all unfinished operations the earliest waits for nothing and can always run.
+//! trace's), each stream lists its operations in that order, a spawn stands in it before everything
+//! of the thread it starts, and the end of a phase waits for the ends of an earlier one. Every wait
+//! is therefore for operations that are *earlier* in the total order; of all unfinished operations the earliest waits for nothing and can always run.
 
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +46,10 @@ pub enum Kind {
     /// The thread has nothing more to do but was alive when the trace ended: it stays until all
     /// others have finished and memory has been measured.
     Park = 10,
+    /// A phase of the trace is over at event [`Op::position`], when `size` threads were running:
+    /// each of them says so, and waits until all have ended the phase *before*. Obeyed only where
+    /// the position is a multiple of the header's phase.
+    Phase = 11,
 }
 
 impl Kind {
@@ -59,6 +67,7 @@ impl Kind {
             8 => Kind::Jump,
             9 => Kind::End,
             10 => Kind::Park,
+            11 => Kind::Phase,
             _ => return None,
         })
     }
@@ -97,6 +106,11 @@ impl Op {
     /// A point of the timeline, `elapsed_ns` into the recorded run, after `position` events.
     pub const fn sample(elapsed_ns: u64, position: u64) -> Op {
         Op { which: position, ..Op::plain(Kind::Sample, elapsed_ns) }
+    }
+
+    /// The end of a phase after `position` events, with `running` threads.
+    pub const fn phase(running: u64, position: u64) -> Op {
+        Op { which: position, ..Op::plain(Kind::Phase, running) }
     }
 
     /// The same operation as the `turn`-th (modulo 2^31) on `slot`.
@@ -163,7 +177,7 @@ impl Op {
         self.which & HANDOFF_BIT != 0
     }
 
-    /// Of a [`Kind::Sample`]: events replayed before it, in the order of the trace.
+    /// Of a [`Kind::Sample`] or [`Kind::Phase`]: events replayed before it, in the order of the trace.
     #[inline(always)]
     pub const fn position(self) -> u64 {
         self.which

@@ -56,6 +56,7 @@ pub fn run(settings: Settings) {
     impose(settings.limit);
     make_inherited(world);
     let overhead = clock::overhead_ticks();
+    memory::settle_libraries();
     let marked = memory::reset_peak().then(Resident::now);
     let calibration = Calibration::start();
     let before = Usage::now();

@@ -21,7 +21,8 @@ fn the_peak_between_two_samples_is_seen() {
     assert_eq!(prepared.facts().peak_live, 64 * MIB + 2000 * 64);
     let outcome = measure(&prepared, &Allocator::glibc(), &quick()).outcome;
     let peak = outcome.peak_memory;
-    assert!((64 * MIB..66 * MIB).contains(&peak), "peak {peak}");
+    // The kernel's mark lags by up to 32 pages per processor.
+    assert!((63 * MIB..66 * MIB).contains(&peak), "peak {peak}");
     assert!(outcome.final_memory < 2 * MIB, "at the end {}", outcome.final_memory);
 }
 

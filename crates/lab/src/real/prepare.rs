@@ -36,6 +36,12 @@ const SAMPLED_ONE_IN: u64 = 8;
 /// have swallowed, less than a table that would not fit in memory.
 const SLACK: u64 = 1 << 24;
 
+/// Events in the shortest phase: half a millisecond of replay, so that keeping in step costs little.
+const PHASE_EVENTS: u64 = 8192;
+
+/// Most phases of a process.
+const MOST_PHASES: usize = 100;
+
 /// What is known of a prepared process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
@@ -102,6 +108,9 @@ pub struct Preparation {
     first: Option<Tick>,
     elapsed_ns: u64,
     timeline: Timeline<()>,
+    /// Ends of phases, counted in `phase_events`.
+    phases: Timeline<()>,
+    phase_events: u64,
     born: u64,
     /// Live bytes less those inherited, of which the sum is known at the end only.
     live: i128,
@@ -133,6 +142,8 @@ impl Preparation {
             first: None,
             elapsed_ns: 0,
             timeline: Timeline::default(),
+            phases: Timeline::with_most(MOST_PHASES),
+            phase_events: PHASE_EVENTS,
             born: 0,
             live: 0,
             peak: 0,
@@ -285,6 +296,26 @@ impl Preparation {
             self.timeline.push(self.facts.events, ());
             self.append(thread, &[Op::sample(self.elapsed_ns, self.facts.events)])?;
         }
+        if self.facts.events.is_multiple_of(self.phase_events) {
+            self.end_phase()?;
+        }
+        Ok(())
+    }
+
+    /// Tells every running thread that a phase ends here; a thread alone is in step with itself.
+    fn end_phase(&mut self) -> Result<(), Stop> {
+        let number = self.facts.events / self.phase_events;
+        if !self.phases.is_due(number) {
+            return Ok(());
+        }
+        self.phases.push(number, ());
+        let running = self.threads.iter().filter(|thread| !thread.ended).count();
+        if running > 1 {
+            let op = Op::phase(running as u64, self.facts.events);
+            for thread in self.threads.iter_mut().filter(|thread| !thread.ended) {
+                thread.stream.push(&mut self.store, &[op])?;
+            }
+        }
         Ok(())
     }
 
@@ -358,6 +389,8 @@ impl Preparation {
         let events = self.facts.events;
         // The first position kept is the distance between all of them.
         let kept = std::mem::take(&mut self.timeline).finish(events, ());
+        let phases = std::mem::take(&mut self.phases).finish(1, ());
+        let phase = phases.first().map_or(1, |&(number, ())| number) * self.phase_events;
         let header = Header {
             threads: starts.len() as u64,
             threads_at: self.store.append_words(&starts)?,
@@ -367,6 +400,7 @@ impl Preparation {
             inherited_at: self.inherited.as_ref().map_or(0, |stream| stream.start),
             events,
             stride: kept.first().map_or(1, |&(position, ())| position.max(1)),
+            phase,
             elapsed_ns: self.elapsed_ns,
             bytes: self.store.bytes(),
         };

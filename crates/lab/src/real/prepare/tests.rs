@@ -10,6 +10,7 @@ fn request(size: u64) -> Request {
 
 fn prepare(events: impl IntoIterator<Item = (u32, Event)>) -> Prepared {
     let mut preparation = Preparation::new(None, 1_000_000_000).unwrap();
+    preparation.phase_events = 16;
     for (tick, (thread, event)) in events.into_iter().enumerate() {
         let (tick, thread) = (Tick(tick as u64), ThreadId(thread));
         let process = freehold_trace::ProcessId(0);
@@ -40,6 +41,8 @@ struct Machine {
     most_alive: usize,
     done: BTreeMap<&'static str, u64>,
     slept: u64,
+    /// Threads that have ended each phase, and how many will.
+    phases: BTreeMap<u64, (u64, u64)>,
 }
 
 impl Machine {
@@ -61,6 +64,7 @@ impl Machine {
             most_alive: 1,
             done: BTreeMap::new(),
             slept: 0,
+            phases: BTreeMap::new(),
             header,
             words,
             ops,
@@ -84,6 +88,11 @@ impl Machine {
         let op = self.ops[self.cursors[&thread]];
         match op.kind().unwrap() {
             Kind::Jump | Kind::Sample | Kind::End | Kind::Park => true,
+            Kind::Phase if op.position().is_multiple_of(self.header.phase) => {
+                let before = op.position() / self.header.phase - 1;
+                self.phases.get(&before).is_none_or(|(arrived, running)| arrived >= running)
+            }
+            Kind::Phase => true,
             Kind::Spawn => self.spawned == op.turn() && self.joinable(op.size() as usize),
             _ => self.slots[op.slot() as usize].0 == op.turn(),
         }
@@ -101,7 +110,7 @@ impl Machine {
         let mut next = at + 1;
         match kind {
             Kind::Jump => next = op.size() as usize,
-            Kind::Sample => {}
+            Kind::Sample | Kind::Phase => {}
             Kind::Spawn => self.spawn(op),
             Kind::End | Kind::Park => {
                 self.cursors.remove(&thread);
@@ -112,12 +121,22 @@ impl Machine {
             _ => next += self.operate(thread, op, self.ops.get(at + 1).copied()),
         }
         self.cursors.insert(thread, next);
+        self.arrive(self.ops[next]);
+    }
+
+    /// A thread stands before `op`; at the end of a phase it says so before it waits.
+    fn arrive(&mut self, op: Op) {
+        if op.kind() == Some(Kind::Phase) && op.position().is_multiple_of(self.header.phase) {
+            let phase = self.phases.entry(op.position() / self.header.phase).or_default();
+            *phase = (phase.0 + 1, op.size());
+        }
     }
 
     fn spawn(&mut self, op: Op) {
         let thread = op.slot() as usize;
         let start = self.words[self.header.threads_at as usize / 8 + thread] as usize;
         assert!(self.cursors.insert(thread, start).is_none());
+        self.arrive(self.ops[start]);
         self.spawned += 1;
         let alive = 1 + self.spawned as usize - op.size() as usize;
         self.most_alive = self.most_alive.max(alive);
@@ -220,6 +239,8 @@ fn no_schedule_deadlocks_or_changes_what_is_done() {
             machine.run(schedule);
             assert_eq!(machine.done, expected);
             assert!(machine.slept > 0, "the schedule lets nobody wait");
+            assert!(machine.phases.len() > 10);
+            assert!(machine.phases.values().all(|(arrived, running)| arrived == running));
             assert!(machine.most_alive <= most_alive);
             assert_eq!(machine.spawned, prepared.facts().threads - 1);
         }
