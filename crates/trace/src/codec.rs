@@ -12,6 +12,8 @@ mod decode;
 mod encode;
 mod ids;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use decode::Decoder;
 pub use decode::Timed;

@@ -23,6 +23,8 @@ pub(crate) struct Decoder {
     recent: Recent,
     ids: Ids,
     tick: u64,
+    /// No event of the block is later.
+    last: u64,
     left: u32,
 }
 
@@ -39,6 +41,7 @@ impl Decoder {
         self.recent.clear();
         self.ids.clear();
         self.tick = header.first.0;
+        self.last = header.last.0;
         self.left = header.count;
         Some(())
     }
@@ -69,6 +72,9 @@ impl Decoder {
     fn event(&mut self) -> Option<Option<Timed>> {
         let op = self.columns.byte(OPS)?;
         self.tick = self.tick.checked_add(self.columns.number(TIMES)?)?;
+        if self.tick > self.last {
+            return None;
+        }
         let event = if op < OP_RECENT {
             let request = self.recent.get(op)?;
             Event::Alloc { object: self.new_object()?, request }

@@ -220,7 +220,7 @@ impl Reader {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_table_is_a_map_and_ids_are_unique(calls in proptest::collection::vec((call(), 0..6usize, 0..3u32), 0..400)) {

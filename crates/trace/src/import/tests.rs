@@ -1,0 +1,121 @@
+//! Real files of the tools, and what may be wrong with them.
+
+use super::*;
+use crate::event::{Event, Record};
+use crate::reader::Trace;
+use std::io::Write as _;
+use std::sync::atomic::AtomicBool;
+
+/// Written by glibc 2.41's libc_malloc_debug for a program that calls the whole family.
+const MTRACE: &str = include_str!("../../tests/samples/mtrace.txt");
+/// Written by heaptrack 1.4 for a small C++ program with a thread, zstd-compressed.
+const HEAPTRACK: &[u8] = include_bytes!("../../tests/samples/heaptrack.zst");
+
+fn try_import(
+    bytes: &[u8],
+    format: Option<Source>,
+) -> Result<(Imported, Vec<Record>), ImportError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to.fht"));
+    std::fs::write(&from, bytes).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut control = Control { progress: &mut |_, _| {}, stop: &stop };
+    let imported = import(&from, &to, format, &mut control);
+    if imported.is_err() {
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "a failed import leaves nothing: {left:?}");
+    }
+    let imported = imported?;
+    let mut records = Vec::new();
+    Trace::open(&to).unwrap().records().unwrap().for_each(|r| records.push(*r)).unwrap();
+    Ok((imported, records))
+}
+
+fn sizes(records: &[Record]) -> Vec<u64> {
+    let size = |record: &Record| match record.event {
+        Event::Alloc { request, .. } | Event::Realloc { request, .. } => Some(request.size),
+        _ => None,
+    };
+    records.iter().filter_map(size).collect()
+}
+
+#[test]
+fn mtrace_of_glibc() {
+    let (imported, records) = try_import(MTRACE.as_bytes(), None).unwrap();
+    assert_eq!((imported.format, imported.malformed), (Source::Mtrace, 0));
+    assert_eq!(imported.anomalies, Anomalies::default());
+    assert_eq!(sizes(&records), [10, 21, 5000, 20, 33, 128, 5, 2]);
+    let count = |f: fn(&Event) -> bool| records.iter().filter(|r| f(&r.event)).count();
+    assert_eq!(count(|e| matches!(e, Event::Free { .. })), 4);
+    assert_eq!(count(|e| matches!(e, Event::Realloc { .. })), 2);
+    assert_eq!(count(|e| matches!(e, Event::Failed { .. })), 1);
+    assert!(records.iter().enumerate().all(|(i, record)| record.tick.0 == i as u64));
+}
+
+#[test]
+fn heaptrack_as_it_leaves_on_disk() {
+    let (imported, records) = try_import(HEAPTRACK, None).unwrap();
+    assert_eq!((imported.format, imported.malformed), (Source::Heaptrack, 0));
+    assert_eq!(imported.anomalies, Anomalies::default());
+    let sizes = sizes(&records);
+    for size in [5000, 21, 77, 128] {
+        assert!(sizes.contains(&size), "{size} in {sizes:?}");
+    }
+    assert!(!imported.notes.is_empty());
+}
+
+#[test]
+fn heaptrack_raw_names_addresses() {
+    let raw =
+        "v 10400 3\nX prog arg\nI 1000 10\nc 5\n+ 10 1 7f00\n+ 20 2 8f00\nc 9\n- 7f00\n- 1234\n";
+    let (imported, records) = try_import(raw.as_bytes(), None).unwrap();
+    assert_eq!(imported.anomalies.unknown_frees, 1);
+    assert_eq!(sizes(&records), [16, 32]);
+    assert_eq!(records.iter().map(|r| r.tick.0).collect::<Vec<_>>(), [5, 5, 9, 9]);
+}
+
+#[test]
+fn malformed_lines_are_told_and_skipped() {
+    let text = "= Start\n@ ./a:[0x1] + 0x10 0x20\nnonsense\n@ ./a b:[0x2] - 0x10\n@ x - 0xzz\n> 0x1 0x2\n\u{fffd}\n";
+    let (imported, records) = try_import(text.as_bytes(), None).unwrap();
+    assert_eq!(records.len(), 2);
+    let lines: Vec<u64> = imported.first_malformed.iter().map(|m| m.line).collect();
+    assert_eq!((imported.malformed, lines), (4, vec![3, 5, 6, 7]));
+    let (imported, _) =
+        try_import(b"v 1 3\n+ 1\n\xff\xfe\na 5 0\n+ 0\n- 9\n- zz\nq\n", None).unwrap();
+    let lines: Vec<u64> = imported.first_malformed.iter().map(|m| m.line).collect();
+    assert_eq!(lines, [2, 3, 6, 7, 8]);
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    assert!(matches!(try_import(b"", None), Err(ImportError::Empty { .. })));
+    assert!(matches!(try_import(b"hello\n", None), Err(ImportError::Unknown { .. })));
+    let forced = try_import(b"hello\n", Some(Source::Mtrace));
+    assert!(matches!(forced, Err(ImportError::Nothing { line: 1, .. })));
+    assert!(matches!(try_import(b"\x7fELF\0\0", None), Err(ImportError::Unknown { .. })));
+}
+
+#[test]
+fn files_that_end_within_their_compression_give_what_is_before() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for i in 0..50_000u64 {
+        writeln!(
+            gzip,
+            "+ {:#x} {:#x}",
+            i.wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff_fff0 | 16,
+            i
+        )
+        .unwrap();
+    }
+    let whole = gzip.finish().unwrap();
+    let (imported, _) = try_import(&whole, Some(Source::Mtrace)).unwrap();
+    assert!(!imported.cut_short);
+    let (imported, records) = try_import(&whole[..whole.len() / 2], Some(Source::Mtrace)).unwrap();
+    assert!(imported.cut_short);
+    assert!(records.len() > 1000);
+    for cut in (1..HEAPTRACK.len()).step_by(37) {
+        // Whatever comes of it, nothing panics.
+        let _ = try_import(&HEAPTRACK[..cut], None);
+    }
+}

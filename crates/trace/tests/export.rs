@@ -1,0 +1,118 @@
+//! Exports say what the trace says.
+
+use flate2::read::GzDecoder;
+use freehold_trace::export::{Control, ExportError, csv, pprof, row};
+use freehold_trace::*;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+const NEVER: AtomicBool = AtomicBool::new(false);
+
+fn golden() -> Trace {
+    Trace::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.0.fht")).unwrap()
+}
+
+fn as_csv(trace: &Trace) -> String {
+    let mut out = Vec::new();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut records = trace.records().unwrap();
+    let written =
+        csv(trace.header(), &mut records, trace.events(), &mut out, &mut control).unwrap();
+    assert_eq!(written, trace.events());
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn csv_has_a_row_for_every_event() {
+    let text = as_csv(&golden());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len() as u64, golden().events() + 1);
+    let columns = |line: &str| line.split(',').count();
+    assert!(lines.iter().all(|line| columns(line) == row::COLUMNS.len()), "{text}");
+    assert!(lines.contains(&"30,0.000000030,0,0,alloc,2,aligned,4096,4096,4096,,,,"), "{text}");
+    assert!(lines.contains(&"60,0.000000060,0,1,free,3,,,,,1,,,"), "{text}");
+    assert!(lines.contains(&"80,0.000000080,0,1,realloc,0,malloc,5000,5000,,1,75,,"), "{text}");
+    assert!(lines.contains(&"120,0.000000120,0,0,fork,,,,,,,,,1"), "{text}");
+    assert!(lines.contains(&"100,0.000000100,0,0,write,1,,,,,,,96,"), "{text}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_reads_back() {
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    let trace = golden();
+    let mut file = tempfile::tempfile().unwrap();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut records = trace.records().unwrap();
+    export::parquet(trace.header(), &mut records, trace.events(), &mut file, &mut control).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let columns = reader.metadata().file_metadata().schema_descr().columns().to_vec();
+    let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+    assert_eq!(names, row::COLUMNS);
+    let rows: Vec<String> =
+        reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+    assert_eq!(rows.len() as u64, trace.events());
+    let freed = rows.iter().find(|row| row.contains("tick: 60,")).unwrap();
+    assert!(freed.contains("event: \"free\", object: 3, api: null"), "{freed}");
+    assert!(freed.contains("remote: true"), "{freed}");
+}
+
+#[test]
+fn pprof_is_gzip_with_the_names_and_sums() {
+    let trace = golden();
+    let mut out = Vec::new();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut records = trace.records().unwrap();
+    pprof(trace.header(), trace.processes(), &mut records, 23, &mut out, &mut control).unwrap();
+    let mut raw = Vec::new();
+    GzDecoder::new(&out[..]).read_to_end(&mut raw).unwrap();
+    let has = |text: &str| raw.windows(text.len()).any(|window| window == text.as_bytes());
+    for text in [
+        "alloc_objects",
+        "alloc_space",
+        "inuse_objects",
+        "inuse_space",
+        "count",
+        "bytes",
+        "process 0 ./program",
+        "thread 1",
+        "new_array",
+        "4096 B and more",
+    ] {
+        assert!(has(text), "{text} is missing");
+    }
+}
+
+/// Takes so many bytes and then has no space left.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0 == 0 {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_every_format() {
+    let trace = golden();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let is_full = |result: Result<u64, ExportError>| {
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains("no storage space"), "{message}");
+    };
+    let records = || trace.records().unwrap();
+    is_full(csv(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
+    is_full(pprof(trace.header(), &[], &mut records(), 23, &mut Full(100), &mut control));
+    #[cfg(feature = "parquet")]
+    is_full(export::parquet(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
+}

@@ -1,0 +1,164 @@
+//! The file that must always read: every kind of event, as version 1.0 wrote it.
+//!
+//! `FREEHOLD_WRITE_GOLDEN=1 cargo test -p freehold-trace --test golden` writes it anew, which is
+//! right only when a new version gets a file of its own.
+
+use freehold_trace::*;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn header() -> Header {
+    Header {
+        ticks_per_second: 1_000_000_000,
+        started_unix_ms: 1_795_000_000_000,
+        command: vec!["./program".into(), "--flag".into()],
+        recorder: "freehold 0.1.0".into(),
+        machine: [("cpus".into(), "2".into())].into(),
+        notes: vec!["made by hand".into()],
+        ..Header::default()
+    }
+}
+
+fn processes() -> [ProcessInfo; 2] {
+    let parent = ProcessInfo {
+        os_pid: 1000,
+        command: vec!["./program".into(), "--flag".into()],
+        ended: Some(Ending::Code(3)),
+        ..ProcessInfo::unseen(ProcessId(0))
+    };
+    let child = ProcessInfo {
+        parent: Some(ProcessId(0)),
+        begins: Begin::Fork,
+        os_pid: 1001,
+        ended: Some(Ending::Signal(9)),
+        inherited_objects: 2,
+        inherited_bytes: 124,
+        ..ProcessInfo::unseen(ProcessId(1))
+    };
+    [parent, child]
+}
+
+fn request(size: u64, align_log2: u8, api: Api, usable: u64) -> Request {
+    Request { size, align_log2, api, usable }
+}
+
+fn records() -> Vec<Record> {
+    let o = ObjectId;
+    let alloc = |object, request| Event::Alloc { object: o(object), request };
+    let realloc = |object, remote, began| Event::Realloc {
+        object: o(object),
+        request: request(5000, 0, Api::Malloc, 5000),
+        remote,
+        began: Tick(began),
+    };
+    let small = request(24, 0, Api::Malloc, 24);
+    let events = [
+        (0, 0, 0, Event::ThreadStart),
+        (10, 0, 0, alloc(0, small)),
+        (25, 0, 0, alloc(1, request(100, 0, Api::Calloc, 104))),
+        (30, 0, 0, alloc(2, request(4096, 12, Api::Aligned, 4096))),
+        (40, 0, 1, Event::ThreadStart),
+        (41, 0, 0, alloc(3, request(17, 0, Api::New, 0))),
+        (50, 0, 1, alloc(4, request(1 << 33, 6, Api::NewArray, 0))),
+        (50, 0, 0, Event::Free { object: o(2), remote: false }),
+        (51, 0, 0, alloc(2, small)),
+        (60, 0, 1, Event::Free { object: o(3), remote: true }),
+        (70, 0, 0, realloc(0, false, 66)),
+        (80, 0, 1, realloc(0, true, 75)),
+        (90, 0, 1, Event::UnknownFree),
+        (95, 0, 1, Event::Failed { request: request(u64::MAX, 0, Api::Malloc, 0) }),
+        (99, 0, 1, Event::ThreadEnd),
+        (100, 0, 0, Event::Access { object: o(1), offset: 96, write: true }),
+        (101, 0, 0, Event::Access { object: o(1), offset: 0, write: false }),
+        (110, 0, 0, Event::Free { object: o(0), remote: true }),
+        (111, 0, 0, Event::Free { object: o(4), remote: true }),
+        (120, 0, 0, Event::Fork { child: ProcessId(1) }),
+        (1_000_000_000_000, 1, 0, Event::Inherit { object: o(0), request: small }),
+        (1_000_000_000_000, 1, 0, Event::Free { object: o(0), remote: false }),
+        (1_000_000_000_001, 0, 0, Event::ThreadEnd),
+    ];
+    let record = |&(tick, process, thread, event): &(u64, u32, u32, Event)| Record {
+        tick: Tick(tick),
+        process: ProcessId(process),
+        thread: ThreadId(thread),
+        event,
+    };
+    events.iter().map(record).collect()
+}
+
+fn write(path: &Path) {
+    let mut writer = Writer::create(path, header()).unwrap();
+    for process in processes() {
+        writer.process(process).unwrap();
+    }
+    for record in records() {
+        writer.push(&record).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// All that a trace says, as text.
+fn text(path: &Path) -> String {
+    let trace = Trace::open(path).unwrap();
+    let mut text = format!("{:#?}\n{:#?}\n", trace.header(), trace.processes());
+    let mut records = trace.records().unwrap();
+    records
+        .for_each(|r| {
+            writeln!(text, "{:?} {:?} {:?} {:?}", r.tick, r.process, r.thread, r.event).unwrap();
+        })
+        .unwrap();
+    assert_eq!((trace.damage(), records.damage()), (&[][..], &[][..]));
+    text
+}
+
+#[test]
+fn the_golden_file_reads_as_ever() {
+    let (file, expected) = (golden("v1.0.fht"), golden("v1.0.txt"));
+    if std::env::var_os("FREEHOLD_WRITE_GOLDEN").is_some() {
+        write(&file);
+        std::fs::write(&expected, text(&file)).unwrap();
+    }
+    assert_eq!(text(&file), std::fs::read_to_string(expected).unwrap());
+}
+
+#[test]
+fn what_is_written_today_reads_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("today.fht");
+    write(&path);
+    assert_eq!(text(&path), text(&golden("v1.0.fht")));
+}
+
+#[test]
+fn a_file_of_a_later_minor_version_with_unknown_blocks_reads_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("later.fht");
+    let mut bytes = std::fs::read(golden("v1.0.fht")).unwrap();
+    // Without its index, so that the unknown block is met; then a block of kind 77.
+    let index = u64::from_le_bytes(bytes[bytes.len() - 16..][..8].try_into().unwrap()) as usize;
+    bytes.truncate(index);
+    let mut block = [0u8; 64];
+    block[..4].copy_from_slice(b"FhBk");
+    block[4] = 77;
+    block[40] = 5;
+    let crc = crc32fast::hash(&block[..60]);
+    block[60..].copy_from_slice(&crc.to_le_bytes());
+    bytes.extend(block);
+    bytes.extend(b"hello");
+    bytes[10] = 7;
+    let json = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes[8..16]);
+    crc.update(&bytes[20..20 + json]);
+    let crc = crc.finalize().to_le_bytes();
+    bytes[16..20].copy_from_slice(&crc);
+    std::fs::write(&path, bytes).unwrap();
+    let trace = Trace::open(&path).unwrap();
+    assert_eq!(trace.events(), records().len() as u64);
+    let reasons: Vec<Reason> = trace.damage().iter().map(|damage| damage.reason).collect();
+    assert_eq!(reasons, [Reason::Truncated], "only the missing end is damage");
+}
