@@ -3,7 +3,6 @@
 
 use super::allocators::Allocator;
 use super::callgrind;
-use super::compile;
 use super::launch::Job;
 use super::place::Place;
 use super::raw::Raw;
@@ -67,13 +66,7 @@ fn who_runs(place: &Place, allocators: &[Allocator]) -> (Vec<Allocator>, String)
 }
 
 fn job(place: &Place, source: &str, parameters: &str) -> Job {
-    Job {
-        program: compile::binary(place, source),
-        args: suite::words(parameters, &place.scratch),
-        env: Vec::new(),
-        preload_libc: false,
-        keep_output: true,
-    }
+    Job::of_ours(place, source, suite::words(parameters, &place.scratch))
 }
 
 fn table(able: &[Allocator], rows: &[(String, Counts)]) -> Table {

@@ -1,7 +1,6 @@
 //! Latency of single calls (`latency.c`): percentiles of malloc and free, medians over the rounds.
 
 use super::allocators::Allocator;
-use super::compile;
 use super::launch::{self, Job};
 use super::place::Place;
 use super::raw::Raw;
@@ -21,13 +20,8 @@ pub fn measure(
     raw: &mut Raw,
 ) -> anyhow::Result<(String, bool)> {
     let ops = if quick { "300000" } else { "1500000" };
-    let job = Job {
-        program: compile::binary(place, "latency.c"),
-        args: [ops, "5000", "20"].map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        preload_libc: false,
-        keep_output: true,
-    };
+    let args = [ops, "5000", "20"].map(str::to_owned).to_vec();
+    let job = Job::of_ours(place, "latency.c", args);
     let mut results: Vec<Vec<Value>> = vec![Vec::new(); allocators.len()];
     for round in 0..rounds {
         for step in 0..allocators.len() {

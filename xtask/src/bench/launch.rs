@@ -50,6 +50,14 @@ pub struct Job {
     pub keep_output: bool,
 }
 
+impl Job {
+    /// A program of our own: it links no malloc but libc's and prints what is read afterwards.
+    pub fn of_ours(place: &Place, source: &str, args: Vec<String>) -> Self {
+        let program = compile::binary(place, source);
+        Self { program, args, env: Vec::new(), preload_libc: false, keep_output: true }
+    }
+}
+
 /// How a job ended.
 pub struct Outcome {
     /// What it cost.

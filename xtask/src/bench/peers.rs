@@ -12,6 +12,11 @@ use std::process::Command;
 /// The release of rpmalloc that is measured; crates.io only has 1.4.
 const RPMALLOC: &str = "2.0.1";
 
+const COMMON: &str = "-O3 -DNDEBUG -shared -fPIC -fvisibility=hidden";
+const MIMALLOC: &str = "-ftls-model=initial-exec -fno-builtin-malloc -DMI_SHARED_LIB -DMI_SHARED_LIB_EXPORT -DMI_MALLOC_OVERRIDE";
+const RPMALLOC_FLAGS: &str =
+    "-std=gnu17 -D_GNU_SOURCE=1 -fomit-frame-pointer -DENABLE_OVERRIDE=1 -DENABLE_DYNAMIC_LINK=1";
+
 /// A library that was built, and what it is.
 pub struct Built {
     /// The preload library.
@@ -25,28 +30,7 @@ pub fn mimalloc(place: &Place, line: &str) -> anyhow::Result<Built> {
     let package = package("libmimalloc-sys")?;
     let source = package.folder.join("c_src/mimalloc").join(line);
     let library = place.lib.join(compile::library(&format!("mimalloc-{line}-{}", package.version)));
-    let mut command = Command::new("cc");
-    command
-        .args([
-            "-O3",
-            "-DNDEBUG",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-            "-ftls-model=initial-exec",
-        ])
-        .args([
-            "-fno-builtin-malloc",
-            "-DMI_SHARED_LIB",
-            "-DMI_SHARED_LIB_EXPORT",
-            "-DMI_MALLOC_OVERRIDE",
-        ])
-        .arg("-I")
-        .arg(source.join("include"))
-        .arg(source.join("src/static.c"))
-        .args(["-pthread", "-o"])
-        .arg(&library);
-    build_once(&library, &mut command, "mimalloc")?;
+    shared_library(&library, MIMALLOC, &source.join("include"), &source.join("src/static.c"))?;
     let header = std::fs::read_to_string(source.join("include/mimalloc.h"))?;
     Ok(Built {
         library,
@@ -88,22 +72,7 @@ pub fn rpmalloc(place: &Place) -> anyhow::Result<Built> {
         source.display()
     );
     let library = place.lib.join(compile::library(&format!("rpmalloc-{RPMALLOC}")));
-    let mut command = Command::new("cc");
-    command
-        .args([
-            "-O3",
-            "-DNDEBUG",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-            "-std=gnu17",
-            "-D_GNU_SOURCE=1",
-        ])
-        .args(["-fomit-frame-pointer", "-DENABLE_OVERRIDE=1", "-DENABLE_DYNAMIC_LINK=1"])
-        .arg(&file)
-        .args(["-pthread", "-o"])
-        .arg(&library);
-    build_once(&library, &mut command, "rpmalloc")?;
+    shared_library(&library, RPMALLOC_FLAGS, &source.join("rpmalloc"), &file)?;
     let changes = std::fs::read_to_string(source.join("CHANGELOG")).unwrap_or_default();
     let version = changes.lines().next().unwrap_or(RPMALLOC).trim().to_owned();
     Ok(Built { library, version })
@@ -130,9 +99,15 @@ pub fn freehold(place: &Place) -> anyhow::Result<Built> {
     Ok(Built { library, version: super::facts::commit() })
 }
 
-/// A library that is there is kept: its name holds its version.
-fn build_once(library: &Path, command: &mut Command, what: &str) -> anyhow::Result<()> {
-    if library.is_file() { Ok(()) } else { must(command, what) }
+/// Compiles one file of C to a preload library; one that is there is kept, since its name holds its version.
+fn shared_library(library: &Path, flags: &str, include: &Path, file: &Path) -> anyhow::Result<()> {
+    if library.is_file() {
+        return Ok(());
+    }
+    let mut command = Command::new("cc");
+    command.args(COMMON.split_whitespace()).args(flags.split_whitespace());
+    command.arg("-I").arg(include).arg(file).args(["-pthread", "-o"]).arg(library);
+    must(&mut command, "a peer does not compile")
 }
 
 struct Package {

@@ -2,7 +2,6 @@
 //! again and the CPU time spent while the program slept.
 
 use super::allocators::Allocator;
-use super::compile;
 use super::launch::{self, Job};
 use super::place::Place;
 use super::raw::Raw;
@@ -40,7 +39,9 @@ pub fn measure(
     let mut table = Table::new(title, head.map(str::to_owned));
     let mut whole = true;
     for allocator in allocators {
-        let outcome = launch::run(place, allocator, &job(place, pattern, bytes), None)?;
+        let args = [pattern, bytes, IDLE_MS].map(str::to_owned).to_vec();
+        let job = Job::of_ours(place, "returns.c", args);
+        let outcome = launch::run(place, allocator, &job, None)?;
         let result: Option<Value> = serde_json::from_str(outcome.stdout.trim()).ok();
         raw.push(&json!({"kind": "returns", "pattern": pattern, "bytes": bytes, "allocator": allocator.name,
             "result": result, "usage": outcome.usage, "failure": outcome.failure()}))?;
@@ -54,16 +55,6 @@ pub fn measure(
         table.push([allocator.name.clone()].into_iter().chain(cells));
     }
     Ok((table.render(), whole))
-}
-
-fn job(place: &Place, pattern: &str, bytes: &str) -> Job {
-    Job {
-        program: compile::binary(place, "returns.c"),
-        args: [pattern, bytes, IDLE_MS].map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        preload_libc: false,
-        keep_output: true,
-    }
 }
 
 fn cells(result: &Value) -> Vec<String> {

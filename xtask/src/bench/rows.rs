@@ -4,7 +4,7 @@ use super::allocators::Allocator;
 use super::launch::{self, Job, Outcome};
 use super::place::{Place, find_program};
 use super::suite::{self, Micro, Program};
-use super::{compile, history, redis};
+use super::{history, redis};
 use std::path::Path;
 use std::process::Command;
 
@@ -22,13 +22,7 @@ pub struct Row {
 /// A micro workload as a row.
 pub fn of_micro(place: &Place, micro: &Micro, quick: bool) -> Row {
     let args = if quick { &micro.quick } else { &micro.args };
-    let job = Job {
-        program: compile::binary(place, &micro.source),
-        args: suite::words(args, &place.scratch),
-        env: Vec::new(),
-        preload_libc: false,
-        keep_output: true,
-    };
+    let job = Job::of_ours(place, &micro.source, suite::words(args, &place.scratch));
     Row { name: micro.name.clone(), job, same_output: false, quick }
 }
 

@@ -1,7 +1,6 @@
 //! Instructions of single calls, counted by stepping through them (`step.c`).
 
 use super::allocators::Allocator;
-use super::compile;
 use super::launch::{self, Job};
 use super::place::Place;
 use super::raw::Raw;
@@ -25,11 +24,11 @@ pub fn measure(
         "mixed malloc",
         "mean",
         "worst",
-        "its calls of the kernel",
+        "most syscalls",
         "mixed free",
         "mean",
         "worst",
-        "its calls of the kernel",
+        "most syscalls",
     ];
     let title = format!(
         "Instructions of one call (median; {calls} blocks of 64 B of the own thread allocated, then freed in order; \
@@ -38,7 +37,8 @@ pub fn measure(
     let mut table = Table::new(title, head.map(str::to_owned));
     let mut whole = true;
     for allocator in allocators {
-        let job = job(place, "step.c", &["64", calls, "20000"]);
+        let args = ["64", calls, "20000"].map(str::to_owned).to_vec();
+        let job = Job::of_ours(place, "step.c", args);
         let outcome = launch::run(place, allocator, &job, None)?;
         let result: Option<Value> = serde_json::from_str(outcome.stdout.trim()).ok();
         raw.push(&json!({"kind": "single calls", "allocator": allocator.name, "result": result, "failure": outcome.failure()}))?;
@@ -64,14 +64,4 @@ fn cells(result: &Value) -> Vec<String> {
         cells.extend(["median", "mean", "max", "max_syscalls"].map(|key| show(call, key)));
     }
     cells
-}
-
-fn job(place: &Place, source: &str, args: &[&str]) -> Job {
-    Job {
-        program: compile::binary(place, source),
-        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        env: Vec::new(),
-        preload_libc: false,
-        keep_output: true,
-    }
 }

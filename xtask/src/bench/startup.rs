@@ -26,13 +26,7 @@ pub fn measure(
         version: String::new(),
     }];
     columns.extend(allocators.iter().cloned());
-    let job = Job {
-        program: compile::binary(place, "trivial.c"),
-        args: Vec::new(),
-        env: Vec::new(),
-        preload_libc: false,
-        keep_output: false,
-    };
+    let job = Job::of_ours(place, "trivial.c", Vec::new());
     let row = Row::plain("start-up", job);
     let measured =
         rounds::measure_unverified(place, &row, &columns, if quick { 40 } else { 300 }, raw)?;
