@@ -191,7 +191,7 @@ impl Refiner<'_> {
     fn link(&self, one: &Arc<Element>, two: &Arc<Element>, last: &mut LastOccluder) -> Arc<Link> {
         let (a, b) = if one.key < two.key { (one, two) } else { (two, one) };
         let (from, to) = (a.sub_centres(), b.sub_centres());
-        let mut kernels = Vec::new();
+        let mut kernels = Vec::with_capacity(from.len() * to.len());
         let Exchange { area, area_error } = exchange(&from, &to, &mut kernels);
         let (visible, visible_error) = if area > 0.0 {
             self.visibility([a, b], &from, &to, &kernels, last)

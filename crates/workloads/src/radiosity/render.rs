@@ -123,7 +123,6 @@ impl Painter<'_> {
             let dx = place(cell.0, noise.next());
             let dy = place(cell.1, noise.next());
             let ray = view.ray(x as f64 + dx, y as f64 + dy);
-            // A lamp is far brighter than paper white: clip each ray, or its edge stays jagged.
             sum += self.radiance(&ray, stratum, &mut noise, &mut last);
         }
         sum * (1.0 / (SUB_PIXELS * SUB_PIXELS) as f64)
