@@ -104,7 +104,7 @@ impl<'a> Candidate<'a> {
             library: Some(library(self.allocator, &self.description)),
             events: facts.events,
             seconds: Some(median_of_floats(runs.iter().map(|run| run.seconds))),
-            spread: Some(spread(&runs)),
+            spread: Some(spread(&runs, sampled)),
             failures: median(runs.iter().map(|run| run.failures)),
             peak_live: facts.peak_live,
             peak_memory,
@@ -177,7 +177,8 @@ fn latency(found: &Latencies) -> Option<Latency> {
     })
 }
 
-fn spread(runs: &[RawRun]) -> Spread {
+/// `sampled`: the fullest point of the further run, which counts for the memory too.
+fn spread(runs: &[RawRun], sampled: u64) -> Spread {
     let seconds = || runs.iter().map(|run| run.seconds);
     let memory = || runs.iter().map(|run| run.peak_memory);
     Spread {
@@ -185,7 +186,7 @@ fn spread(runs: &[RawRun]) -> Spread {
         seconds_min: seconds().fold(f64::INFINITY, f64::min),
         seconds_max: seconds().fold(0.0, f64::max),
         memory_min: memory().min().unwrap_or(0),
-        memory_max: memory().max().unwrap_or(0),
+        memory_max: memory().max().unwrap_or(0).max(sampled),
     }
 }
 
