@@ -21,6 +21,7 @@
 
 use super::index::Census;
 use super::region::Region;
+use super::stack::Stack;
 use super::tags::{Block, Granules, Tag, Tags, View};
 use super::walk::{self, Counts};
 use crate::check::Broken;
@@ -28,9 +29,6 @@ use crate::machine::{Probe, Step};
 use crate::policy::{BlockInfo, Inspect, Policy, Totals};
 use crate::units::Align;
 use core::ptr::NonNull;
-
-const NEXT: usize = 0;
-const PREV: usize = 1;
 
 /// One more than the highest order: no region is longer than 2^32 - 1 granules.
 const ORDERS: usize = 32;
@@ -89,35 +87,22 @@ pub struct Buddy {
 struct Lists {
     /// Bit `order`: that list is not empty.
     orders: u32,
-    heads: [Option<Block>; ORDERS],
+    stacks: [Stack; ORDERS],
 }
 
 impl Lists {
-    fn set_head<P: Probe>(&mut self, view: &mut View<P>, order: Order, head: Option<Block>) {
-        view.step(Step::Index);
-        self.heads[order.index()] = head;
-        let bit = u32::from(head.is_some()) << order.0;
-        self.orders = self.orders & !(1 << order.0) | bit;
-    }
-
     fn push<P: Probe>(&mut self, view: &mut View<P>, block: Block, order: Order) {
-        let old = self.heads[order.index()];
-        view.set_link(block, NEXT, old);
-        view.set_link(block, PREV, None);
-        if let Some(old) = old {
-            view.set_link(old, PREV, Some(block));
-        }
-        self.set_head(view, order, Some(block));
+        self.stacks[order.index()].push(view, block);
+        view.step(Step::Index);
+        self.orders |= 1 << order.0;
     }
 
     fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, order: Order) {
-        let (next, prev) = (view.link(block, NEXT), view.link(block, PREV));
-        if let Some(next) = next {
-            view.set_link(next, PREV, prev);
-        }
-        match prev {
-            Some(prev) => view.set_link(prev, NEXT, next),
-            None => self.set_head(view, order, next),
+        let stack = &mut self.stacks[order.index()];
+        stack.remove(view, block);
+        if stack.top().is_none() {
+            view.step(Step::Index);
+            self.orders &= !(1 << order.0);
         }
     }
 
@@ -126,9 +111,9 @@ impl Lists {
         view.step(Step::Index);
         let orders = self.orders >> order.0 << order.0;
         let found = orders.trailing_zeros() as usize;
-        let block = *self.heads.get(found)?;
+        let block = self.stacks.get(found)?.top()?;
         view.step(Step::Inspect);
-        Some((block?, Order(found as u8)))
+        Some((block, Order(found as u8)))
     }
 }
 
@@ -300,41 +285,25 @@ impl Buddy {
     /// Walks the lists: each holds free blocks of its order, at their places, without buddies.
     fn check_lists(&self) -> Result<Census, Broken> {
         let mut census = Census::default();
-        for order in Order::MIN.0..ORDERS as u8 {
-            let order = Order(order);
-            let head = self.lists.heads[order.index()];
+        for order in (Order::MIN.0..ORDERS as u8).map(Order) {
+            let stack = &self.lists.stacks[order.index()];
             let what = "an order's bit tells whether its list is empty";
             let said = self.lists.orders >> order.0 & 1;
-            Broken::unless_equal(what, 0, u64::from(head.is_some()), said.into())?;
-            self.check_list(order, head, &mut census)?;
+            Broken::unless_equal(what, 0, stack.top().is_some().into(), said.into())?;
+            let belongs = |block, size| self.check_free(block, size, order);
+            stack.check(&self.tags, &mut census, belongs)?;
         }
         Ok(census)
     }
 
-    fn check_list(
-        &self,
-        order: Order,
-        head: Option<Block>,
-        census: &mut Census,
-    ) -> Result<(), Broken> {
-        let mut view = self.tags.quiet();
-        let (mut next, mut prev) = (head, None);
-        while let Some(block) = next {
-            let at = block.tag_at();
-            census.add_indexed(&self.tags, block)?;
-            let right = view.size(block) == order.size();
-            Broken::unless(right, "a list holds blocks of its order", at)?;
-            let linked = view.link(block, PREV) == prev;
-            Broken::unless(linked, "a list links back where it came from", at)?;
-            let place = self.tags.address_granule(block);
-            let aligned = place.trailing_zeros() >= order.0.into();
-            Broken::unless(aligned, "a buddy is aligned to its length", at)?;
-            let lonely = self.free_buddy(&mut view, block, order).is_none();
-            Broken::unless(lonely, "no two free buddies", at)?;
-            prev = next;
-            next = view.link(block, NEXT);
-        }
-        Ok(())
+    fn check_free(&self, block: Block, size: Granules, order: Order) -> Result<(), Broken> {
+        let at = block.tag_at();
+        Broken::unless(size == order.size(), "a list holds blocks of its order", at)?;
+        let place = self.tags.address_granule(block);
+        let aligned = place.trailing_zeros() >= order.0.into();
+        Broken::unless(aligned, "a buddy is aligned to its length", at)?;
+        let lonely = self.free_buddy(&mut self.tags.quiet(), block, order).is_none();
+        Broken::unless(lonely, "no two free buddies", at)
     }
 }
 

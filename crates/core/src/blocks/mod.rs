@@ -1,11 +1,12 @@
 //! Which **block** of a region? One layout, one mechanism, one file per answer.
 //!
 //! ```text
-//!   first_fit  next_fit  best_fit  worst_fit  good_fit        the choice: a FreeIndex each
-//!        list (as in the books)   tree (O(log n))             two structures inside free blocks
-//!                      heap                        buddy      the mechanism: split, merge, resize
-//!                                 tags                        the layout: all header arithmetic
-//!                                region                       the memory
+//!   first_fit  next_fit  best_fit  worst_fit  good_fit      the choice: a FreeIndex each
+//!   lowest    forest                                        ... by size class (classes)
+//!   tree (O(log n))    list (as in the books)    stack      structures inside the free blocks
+//!                      heap (index)                 buddy   the mechanism: split, merge, resize
+//!                      tags (walk)                          the layout: all header arithmetic
+//!                      region                               the memory
 //! ```
 //!
 //! Invariant: whatever the policy, a region is a row of blocks as `tags` draws them, so that one
@@ -28,6 +29,7 @@ mod list;
 mod lowest;
 mod next_fit;
 mod region;
+mod stack;
 mod tags;
 mod tree;
 mod walk;

@@ -1,0 +1,86 @@
+//! A list of free blocks, youngest first, linked both ways inside the blocks.
+//!
+//! What good fit keeps per size class and buddies per order. Every operation is O(1).
+
+#![deny(unsafe_code)]
+
+use super::index::Census;
+use super::tags::{Block, Granules, Tags, View};
+use crate::check::Broken;
+use crate::machine::{Probe, Step};
+
+const DOWN: usize = 0;
+const UP: usize = 1;
+
+/// The list; see the module.
+#[derive(Debug, Default)]
+pub(super) struct Stack {
+    top: Option<Block>,
+}
+
+impl Stack {
+    /// The youngest block.
+    pub(super) fn top(&self) -> Option<Block> {
+        self.top
+    }
+
+    /// Takes in `block`.
+    pub(super) fn push<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+        let old = self.top;
+        view.set_link(block, DOWN, old);
+        view.set_link(block, UP, None);
+        if let Some(old) = old {
+            view.set_link(old, UP, Some(block));
+        }
+        self.set_top(view, Some(block));
+    }
+
+    /// Forgets `block`, wherever in the list it is.
+    pub(super) fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+        let (down, up) = (view.link(block, DOWN), view.link(block, UP));
+        if let Some(down) = down {
+            view.set_link(down, UP, up);
+        }
+        match up {
+            Some(up) => view.set_link(up, DOWN, down),
+            None => self.set_top(view, down),
+        }
+    }
+
+    fn set_top<P: Probe>(&mut self, view: &mut View<P>, top: Option<Block>) {
+        view.step(Step::Index);
+        self.top = top;
+    }
+
+    /// The length of the longest block. O(blocks in the list).
+    pub(super) fn largest(&self, tags: &Tags) -> Granules {
+        let mut view = tags.quiet();
+        let mut largest = Granules::default();
+        let mut at = self.top;
+        while let Some(block) = at {
+            largest = largest.max(view.size(block));
+            at = view.link(block, DOWN);
+        }
+        largest
+    }
+
+    /// Walks the list; counts its blocks, each of which must pass `belongs`.
+    pub(super) fn check(
+        &self,
+        tags: &Tags,
+        census: &mut Census,
+        belongs: impl Fn(Block, Granules) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        let mut view = tags.quiet();
+        let (mut at, mut above) = (self.top, None);
+        while let Some(block) = at {
+            census.add_indexed(tags, block)?;
+            belongs(block, view.size(block))?;
+            let linked = view.link(block, UP) == above;
+            Broken::unless(linked, "a list links back where it came from", block.tag_at())?;
+            above = at;
+            at = view.link(block, DOWN);
+        }
+        Ok(())
+    }
+}
