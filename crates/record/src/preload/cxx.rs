@@ -16,7 +16,7 @@
 //! (a Python module in C++) is out of sight for `RTLD_NEXT`: then the runtime is asked for by name.
 
 use super::next::Next;
-use super::thread::{NOTHING, Thread, current};
+use super::thread::{NOTHING, Thread, WITHDRAWN, current};
 use super::{hooks, next, sys};
 use crate::packed::{Kind, Packed};
 use core::arch::naked_asm;
@@ -122,7 +122,7 @@ unsafe extern "C" fn enter(size: usize, second: usize, form: usize, frame: usize
             (*thread).making_align = if is_aligned(form) { second as u64 } else { 0 };
             (*thread).making_frame = frame as u64;
             (*thread).made = NOTHING;
-            (*thread).ticket = 0;
+            (*thread).ticket = WITHDRAWN;
         }
         Entered { next, nested: usize::from(nested) }
     }
@@ -245,7 +245,7 @@ unsafe fn delete(form: usize, object: *mut c_void, second: usize, third: usize) 
         }
         hooks::free_event(Kind::Free, object);
         let outer = core::mem::replace(&mut (*thread).deleting, object as u64);
-        (*thread).ticket = 0;
+        (*thread).ticket = WITHDRAWN;
         next(object, second, third);
         (*thread).deleting = outer;
         (*thread).settle();

@@ -1,6 +1,6 @@
 //! When the process begins and forks, and when a thread ends.
 
-use super::thread::{Thread, current, now};
+use super::thread::{Thread, WITHDRAWN, current, now};
 use super::{connect, cxx, next, process};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -79,7 +79,7 @@ unsafe extern "C" fn in_child() {
     process::forget();
     // SAFETY: the thread's own words. Its number and the fork's tick are kept for the first message.
     unsafe {
-        (*current()).ticket = 0;
+        (*current()).ticket = WITHDRAWN;
         (*current()).attached_to = 0;
     }
 }

@@ -69,7 +69,6 @@ impl Next {
     }
 }
 
-
 /// A program without this function could not have been started.
 fn required() -> *mut c_void {
     sys::complain(b"freehold record: the C library has no malloc family; this cannot go on\n");

@@ -4,7 +4,7 @@
 //! Invariant: `busy` is set while a thread is in here, so that what the C library allocates on our
 //! behalf is forwarded but not recorded, and nothing recurs.
 
-use super::thread::{NOTHING, Thread, current};
+use super::thread::{NOTHING, Thread, WITHDRAWN, current};
 use super::{connect, cxx, lifecycle, process, sys};
 use crate::packed::{
     Kind, Packed, SIZE_LIMIT, SLACK_LIMIT, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN,
@@ -204,13 +204,13 @@ impl Thread {
             unsafe { (*self.ring).close() };
         }
         self.attached_to = 0;
-        self.ticket = 0;
+        self.ticket = WITHDRAWN;
     }
 
     /// Allows the hot path where nothing speaks against it.
     pub fn settle(&mut self) {
         let quiet = self.making == 0 && self.deleting == 0 && !process::is_monotonic();
-        self.ticket = if quiet { self.attached_to } else { 0 };
+        self.ticket = if quiet && self.attached_to != 0 { self.attached_to } else { WITHDRAWN };
     }
 
     /// The thread ends.

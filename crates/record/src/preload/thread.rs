@@ -17,7 +17,7 @@ use core::mem::size_of;
 /// The thread's words. All zero is valid.
 #[repr(C, align(64))]
 pub struct Thread {
-    /// The process's ticket while the hot path may be taken, else 0.
+    /// The process's ticket while the hot path may be taken; 0 in a new thread, else [`WITHDRAWN`].
     pub ticket: u64,
     pub pen: Pen,
     /// The tick's upper bits, as the ring's last Clock event told them.
@@ -52,6 +52,10 @@ pub struct Thread {
     /// When fork was called; 0 outside of it.
     pub fork_tick: u64,
 }
+
+/// A ticket that no process has. It must not be 0, which the process's own is in a forked child; a
+/// new thread's may, because its pen has no room.
+pub const WITHDRAWN: u64 = u64::MAX;
 
 /// [`Thread::made`] when nothing was made yet.
 pub const NOTHING: u64 = u64::MAX;
