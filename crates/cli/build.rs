@@ -37,6 +37,13 @@ const PARTS: &[Part] = &[
         arguments: &["--bin", "freehold-replayer"],
         file: "freehold-replayer",
     },
+    Part {
+        variable: "FREEHOLD_EMBED_MALLOC",
+        package: "freehold-capi",
+        folder: "capi",
+        arguments: CDYLIB,
+        file: "libfreehold_capi.so",
+    },
 ];
 
 fn main() {

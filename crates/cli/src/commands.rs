@@ -1,4 +1,12 @@
 //! The subcommands, one file each: what a person types, checked, handed to a library, printed.
 
+pub mod compare;
 pub mod completions;
+pub mod export;
+pub mod import;
+pub mod info;
 pub mod man;
+pub mod policies;
+pub mod record;
+pub mod replay;
+pub mod workload;

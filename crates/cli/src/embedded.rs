@@ -26,6 +26,18 @@ pub const RECORD: Embedded = Embedded {
 pub const REPLAYER: Embedded =
     Embedded { name: "freehold-replayer", bytes: include_bytes!(env!("FREEHOLD_EMBED_REPLAYER")) };
 
+/// Freehold's own malloc.
+pub const MALLOC: Embedded =
+    Embedded { name: "libfreehold.so", bytes: include_bytes!(env!("FREEHOLD_EMBED_MALLOC")) };
+
+/// The allocators that come with this command, by the names that `--on` takes.
+///
+/// # Errors
+/// As [`Embedded::unpack`].
+pub fn allocators() -> Result<Vec<(&'static str, PathBuf)>> {
+    Ok(vec![("freehold", MALLOC.unpack()?)])
+}
+
 impl Embedded {
     /// The file on disk, unpacked if it is not there yet.
     ///

@@ -36,8 +36,16 @@ struct Cli {
 /// One line a subcommand.
 #[derive(Subcommand)]
 enum Command {
+    Compare(commands::compare::Args),
     Completions(commands::completions::Args),
+    Export(commands::export::Args),
+    Import(commands::import::Args),
+    Info(commands::info::Args),
     Man(commands::man::Args),
+    Policies(commands::policies::Args),
+    Record(commands::record::Args),
+    Replay(commands::replay::Args),
+    Workload(commands::workload::Args),
 }
 
 /// Lets `freehold info … | head` end quietly, as other commands do. (`record` takes this back: a
@@ -57,8 +65,16 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let done = match cli.command {
+        Command::Compare(args) => commands::compare::run(args),
         Command::Completions(args) => commands::completions::run(args),
+        Command::Export(args) => commands::export::run(args),
+        Command::Import(args) => commands::import::run(args),
+        Command::Info(args) => commands::info::run(args),
         Command::Man(args) => commands::man::run(args),
+        Command::Policies(args) => commands::policies::run(args),
+        Command::Record(args) => commands::record::run(args),
+        Command::Replay(args) => commands::replay::run(args),
+        Command::Workload(args) => commands::workload::run(args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("freehold: {error:#}");

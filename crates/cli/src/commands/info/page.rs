@@ -1,0 +1,397 @@
+//! The page that `freehold info` prints: figures, curves, histograms, threads, processes.
+
+use super::draw::{Row, Style, WIDTH, area, bar, doublings};
+use freehold_lab::human;
+use freehold_lab::profile::{Bucket, Calls, Point, ProcessProfile, Profile};
+use freehold_trace::{Begin, Ending, Header};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Columns of the names at the left.
+const LABEL: usize = 12;
+/// Rows of a curve.
+const CURVE_ROWS: usize = 7;
+/// Threads shown one by one.
+const MOST_THREADS: usize = 12;
+/// Processes shown one by one.
+const MOST_PROCESSES: usize = 20;
+/// Sizes listed.
+const MOST_SIZES: usize = 8;
+
+/// The page; `whole` shows the total of all processes.
+pub fn page(path: &Path, profile: &Profile, whole: bool, style: Style) -> String {
+    let mut page = Page { out: String::new(), style, header: &profile.header };
+    page.top(path, profile);
+    match &profile.processes[..] {
+        // Of several processes, the total has everything that can be added up.
+        [one] => page.figures(&Figures::of_process(one)),
+        [one, ..] if !whole => page.figures(&Figures::of_process(one)),
+        _ => page.figures(&Figures::of_total(profile)),
+    }
+    if let [one] = &profile.processes[..] {
+        page.threads(one);
+    } else {
+        page.processes(&profile.processes);
+    }
+    for note in &profile.header.notes {
+        page.line(&format!("Note: {note}"));
+    }
+    page.out
+}
+
+/// What total and process have in common.
+struct Figures<'a> {
+    calls: &'a Calls,
+    allocated_bytes: u64,
+    peak: freehold_lab::profile::Peak,
+    peak_objects: u64,
+    end: (u64, u64),
+    sizes: &'a [Bucket],
+    lifetimes: &'a [Bucket],
+    top_sizes: &'a [freehold_lab::profile::TopSize],
+    over_seconds: &'a [Point],
+    over_bytes: &'a [Point],
+    until: f64,
+}
+
+impl<'a> Figures<'a> {
+    fn of_total(profile: &'a Profile) -> Self {
+        let total = &profile.total;
+        let first = total.live_over_seconds.first().map_or(0.0, |point| point.at);
+        Self {
+            calls: &total.calls,
+            allocated_bytes: total.allocated_bytes,
+            peak: total.peak,
+            peak_objects: total.peak_objects,
+            end: (total.end_bytes, total.end_objects),
+            sizes: &total.sizes,
+            lifetimes: &total.lifetimes.seconds,
+            top_sizes: &total.top_sizes,
+            over_seconds: &total.live_over_seconds,
+            over_bytes: &total.live_over_bytes,
+            until: first + total.seconds,
+        }
+    }
+
+    fn of_process(process: &'a ProcessProfile) -> Self {
+        Self {
+            calls: &process.calls,
+            allocated_bytes: process.allocated_bytes,
+            peak: process.peak,
+            peak_objects: process.peak_objects,
+            end: (process.end_bytes, process.end_objects),
+            sizes: &process.sizes,
+            lifetimes: &process.lifetimes.seconds,
+            top_sizes: &process.top_sizes,
+            over_seconds: &process.live_over_seconds,
+            over_bytes: &process.live_over_bytes,
+            until: process.live_over_seconds.last().map_or(0.0, |point| point.at),
+        }
+    }
+}
+
+struct Page<'a> {
+    out: String,
+    style: Style,
+    header: &'a Header,
+}
+
+impl Page<'_> {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn heading(&mut self, text: &str) {
+        let heading = self.style.heading(text);
+        self.line(&format!("\n{heading}"));
+    }
+
+    fn entry(&mut self, label: &str, text: &str) {
+        self.line(&format!("  {label:<LABEL$} {text}"));
+    }
+
+    /// A moment, in the unit of the trace.
+    fn moment(&self, seconds: f64) -> String {
+        if self.header.ticks_are_events {
+            format!("event {}", human::count(seconds as u64))
+        } else {
+            human::seconds(seconds)
+        }
+    }
+
+    fn top(&mut self, path: &Path, profile: &Profile) {
+        let total = &profile.total;
+        let name = self.style.heading(&path.display().to_string());
+        self.line(&name);
+        if !self.header.command.is_empty() {
+            let command = clip(&shown(&self.header.command), WIDTH - LABEL - 3);
+            self.entry("command", &command);
+        }
+        if !self.header.recorder.is_empty() {
+            self.entry("recorded by", &clip(&self.header.recorder.clone(), WIDTH - LABEL - 3));
+        }
+        let processes = plural(profile.processes.len() as u64, "process", "processes");
+        let threads = plural(total.threads, "thread", "threads");
+        self.entry("events", &format!("{} in {processes}, {threads}", human::exact(total.events)));
+        if !self.header.ticks_are_events {
+            let seconds = human::seconds(total.seconds);
+            let rate = human::count((total.events as f64 / total.seconds.max(1e-9)) as u64);
+            let rate =
+                if total.events > 1 { format!(", {rate} events a second") } else { String::new() };
+            self.entry("time", &format!("{seconds}{rate}"));
+        }
+        let each = profile.file_bytes as f64 / total.events.max(1) as f64;
+        let each = if total.events > 0 { format!(", {each:.2} B an event") } else { String::new() };
+        self.entry("file", &format!("{}{each}", human::bytes(profile.file_bytes)));
+    }
+
+    fn figures(&mut self, figures: &Figures<'_>) {
+        self.summary(figures);
+        if figures.calls.allocations() + figures.calls.reallocs == 0 {
+            return self.line("\nNo allocations.");
+        }
+        let axis = if self.header.ticks_are_events { "events" } else { "seconds" };
+        let (first, until) =
+            (figures.over_seconds.first().map_or(0.0, |point| point.at), figures.until);
+        let ends = (self.moment(first), self.moment(until));
+        self.curve(&format!("Live bytes over {axis}"), figures.over_seconds, until, ends);
+        let allocated = figures.allocated_bytes;
+        let ends = ("0 B".into(), format!("{} allocated", human::bytes(allocated)));
+        self.curve("Live bytes over bytes allocated", figures.over_bytes, allocated as f64, ends);
+        self.histogram("Sizes", &doublings(figures.sizes, 1.0), |from| human::bytes(from as u64));
+        self.top_sizes(figures);
+        self.lifetimes(figures.lifetimes);
+    }
+
+    fn summary(&mut self, figures: &Figures<'_>) {
+        let calls = figures.calls;
+        let (bytes, many) =
+            (human::bytes(figures.allocated_bytes), human::count(calls.allocations()));
+        self.heading("Totals");
+        self.entry("allocated", &format!("{bytes} in {many} allocations"));
+        let families = [
+            ("malloc", calls.malloc),
+            ("calloc", calls.calloc),
+            ("aligned", calls.aligned),
+            ("new", calls.new),
+            ("new[]", calls.new_array),
+            ("realloc", calls.reallocs),
+            ("failed", calls.failed),
+        ];
+        let used = families.iter().filter(|(_, count)| *count > 0);
+        let list: Vec<String> =
+            used.map(|(n, count)| format!("{n} {}", human::count(*count))).collect();
+        if !list.is_empty() {
+            self.entry("calls", &list.join(", "));
+        }
+        let remote = calls.remote_frees as f64 / calls.frees.max(1) as f64;
+        let remote = match calls.remote_frees {
+            0 => String::new(),
+            _ => format!(", {} by another thread than allocated", human::percent(remote)),
+        };
+        self.entry("freed", &format!("{} objects{remote}", human::count(calls.frees)));
+        for (label, count, what) in [
+            ("unknown", calls.unknown_frees, "frees of what no recorded call returned"),
+            ("inherited", calls.inherited, "objects of the parent touched after a fork"),
+            ("lost", calls.contradictions, "events contradict others: some were lost"),
+        ] {
+            if count > 0 {
+                self.entry(label, &format!("{} {what}", human::count(count)));
+            }
+        }
+        let peak = &figures.peak;
+        let (bytes, objects, when) =
+            (human::bytes(peak.bytes), human::count(peak.objects), self.moment(peak.at_s));
+        self.entry("peak live", &format!("{bytes} in {objects} objects, at {when}"));
+        if figures.peak_objects > peak.objects {
+            self.entry("", &format!("{} objects at most", human::count(figures.peak_objects)));
+        }
+        let (bytes, objects) = (human::bytes(figures.end.0), human::count(figures.end.1));
+        self.entry("never freed", &format!("{bytes} in {objects} objects"));
+    }
+
+    fn curve(&mut self, heading: &str, points: &[Point], until: f64, ends: (String, String)) {
+        self.heading(heading);
+        let width = WIDTH - LABEL - 4;
+        let (rows, most) = area(points, until, width, CURVE_ROWS);
+        for (i, row) in rows.iter().enumerate() {
+            let label = if i == 0 { human::bytes(most) } else { String::new() };
+            let row = self.style.ink(row);
+            self.line(&format!("  {label:>LABEL$} │{row}"));
+        }
+        let gap = width.saturating_sub(ends.0.chars().count() + ends.1.chars().count());
+        self.line(&format!("  {:>LABEL$} └{}", "0 B", "─".repeat(width)));
+        let axis = self.style.dim(&format!("{}{}{}", ends.0, " ".repeat(gap), ends.1));
+        self.line(&format!("  {:>LABEL$}  {axis}", ""));
+    }
+
+    fn histogram(&mut self, heading: &str, rows: &[Row], label: impl Fn(f64) -> String) {
+        self.heading(heading);
+        let most = rows.iter().map(|row| row.count).max().unwrap_or(1);
+        let all: u64 = rows.iter().map(|row| row.count).sum();
+        let caption =
+            format!("  {:>LABEL$}  {:>9} {:>6} {:>10}", "from", "objects", "share", "bytes");
+        let caption = self.style.dim(&caption);
+        self.line(&caption);
+        for row in rows {
+            let bar = self.style.ink(&bar(row.count as f64 / most as f64, 34));
+            let share = row.count as f64 / all as f64 * 100.0;
+            let (label, count, bytes) =
+                (label(row.from), human::count(row.count), human::bytes(row.bytes));
+            self.line(&format!("  {label:>LABEL$}  {count:>9} {share:>5.1}% {bytes:>10} {bar}"));
+        }
+    }
+
+    fn top_sizes(&mut self, figures: &Figures<'_>) {
+        let all = figures.calls.allocations().max(1) as f64;
+        let sizes = figures
+            .top_sizes
+            .iter()
+            .take(MOST_SIZES)
+            .map(|top| format!("{} B {:.1}%", top.size, top.count as f64 / all * 100.0));
+        let list: Vec<String> = sizes.collect();
+        let mut line = String::from("  most often:");
+        for size in list {
+            if line.chars().count() + size.len() + 2 > WIDTH {
+                break;
+            }
+            let _ = write!(line, "  {size}");
+        }
+        self.line(&line);
+    }
+
+    fn lifetimes(&mut self, buckets: &[Bucket]) {
+        if buckets.is_empty() {
+            return;
+        }
+        let unit = 1.0 / self.header.ticks_per_second.max(1) as f64;
+        // Finer than 16 ns says more of the clock than of the program.
+        let unit = if self.header.ticks_are_events { unit } else { unit.max(16e-9) };
+        let rows = doublings(buckets, unit);
+        let events = self.header.ticks_are_events;
+        let label = |from: f64| match (events, from == 0.0) {
+            (true, _) => format!("{} events", human::count(from as u64)),
+            (false, true) => "0 s".into(),
+            (false, false) => human::nanoseconds(from * 1e9),
+        };
+        self.histogram("Lifetimes of freed objects", &rows, label);
+    }
+
+    fn threads(&mut self, process: &ProcessProfile) {
+        if process.threads.len() < 2 {
+            return;
+        }
+        self.heading("Threads");
+        let caption = format!(
+            "  {:>8} {:>10} {:>12} {:>12} {:>10} {:>14}",
+            "thread", "events", "allocations", "bytes", "frees", "of others'"
+        );
+        let caption = self.style.dim(&caption);
+        self.line(&caption);
+        for thread in process.threads.iter().take(MOST_THREADS) {
+            self.line(&format!(
+                "  {:>8} {:>10} {:>12} {:>12} {:>10} {:>14}",
+                format!("T{}", thread.thread),
+                human::count(thread.events),
+                human::count(thread.allocations),
+                human::bytes(thread.allocated_bytes),
+                human::count(thread.frees),
+                human::count(thread.remote_frees),
+            ));
+        }
+        self.and_more(process.threads.len(), MOST_THREADS, "threads");
+        self.matrix(process);
+    }
+
+    /// Rows free the objects of columns; the busiest pairs where there are many threads.
+    fn matrix(&mut self, process: &ProcessProfile) {
+        let mut pairs: Vec<_> = process.frees_between.iter().filter(|p| p.owner != p.by).collect();
+        if pairs.is_empty() {
+            return;
+        }
+        self.heading("Who frees whose objects");
+        pairs.sort_by_key(|pair| std::cmp::Reverse(pair.frees));
+        let most = pairs[0].frees;
+        for pair in pairs.iter().take(MOST_THREADS) {
+            let names = format!("T{} frees T{}'s", pair.by, pair.owner);
+            let bar = self.style.ink(&bar(pair.frees as f64 / most as f64, 30));
+            let (frees, bytes) = (human::count(pair.frees), human::bytes(pair.bytes));
+            self.line(&format!("  {names:<20} {frees:>9} {bytes:>11} {bar}"));
+        }
+        self.and_more(pairs.len(), MOST_THREADS, "pairs of threads");
+    }
+
+    fn processes(&mut self, processes: &[ProcessProfile]) {
+        if processes.is_empty() {
+            return;
+        }
+        self.heading("Processes");
+        let caption = format!(
+            "  {:<5} {:>9} {:>10} {:>10} {:>10}  {:<11} {}",
+            "", "events", "allocated", "peak", "at end", "began", "command"
+        );
+        let caption = self.style.dim(&caption);
+        self.line(&caption);
+        for process in processes.iter().take(MOST_PROCESSES) {
+            let info = &process.process;
+            let line = format!(
+                "  {:<5} {:>9} {:>10} {:>10} {:>10}  {:<11} {}{}",
+                format!("P{}", info.id.0),
+                human::count(process.events),
+                human::bytes(process.allocated_bytes),
+                human::bytes(process.peak.bytes),
+                human::bytes(process.end_bytes),
+                began(info.begins, info.parent.map(|parent| parent.0)),
+                ended(info.ended),
+                shown(&info.command),
+            );
+            self.line(&clip(&line, WIDTH));
+        }
+        self.and_more(processes.len(), MOST_PROCESSES, "processes");
+    }
+
+    fn and_more(&mut self, all: usize, shown: usize, what: &str) {
+        if all > shown {
+            let more =
+                self.style.dim(&format!("  … and {} more {what} (all with --json)", all - shown));
+            self.line(&more);
+        }
+    }
+}
+
+fn began(begins: Begin, parent: Option<u32>) -> String {
+    let of = parent.map_or(String::new(), |parent| format!(" of P{parent}"));
+    match begins {
+        Begin::Root => "root".into(),
+        Begin::Fork => format!("fork{of}"),
+        Begin::Exec => format!("exec{of}"),
+    }
+}
+
+/// Only an ending that is worth a word.
+fn ended(ending: Option<Ending>) -> String {
+    match ending {
+        Some(Ending::Code(code)) if code != 0 => format!("(exit {code}) "),
+        Some(Ending::Signal(signal)) => format!("(signal {signal}) "),
+        _ => String::new(),
+    }
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", human::exact(count), if count == 1 { one } else { many })
+}
+
+/// A command line as one line: control characters of another program must not reach the terminal.
+fn shown(command: &[String]) -> String {
+    let clean = |c: char| if c.is_control() { '·' } else { c };
+    command.join(" ").chars().map(clean).collect()
+}
+
+/// At most `width` characters.
+fn clip(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}

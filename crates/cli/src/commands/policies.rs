@@ -1,0 +1,35 @@
+//! `freehold policies`: the registry of the core, for people and programs.
+
+use anyhow::Result;
+use freehold_core::policy::POLICIES;
+use freehold_lab::results::SCHEMA_VERSION;
+use std::process::ExitCode;
+
+/// List the policies that a trace can be replayed on.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  freehold policies
+  freehold policies --json
+  freehold replay app.fht --on best-fit,buddy")]
+pub struct Args {
+    /// Print JSON: {\"schema_version\": 1, \"policies\": [{\"name\", \"about\"}, …]}.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the list.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.json {
+        let one = |policy: &freehold_core::policy::PolicyInfo| serde_json::json!({ "name": policy.name, "about": policy.about });
+        let policies: Vec<_> = POLICIES.iter().map(one).collect();
+        let document =
+            serde_json::json!({ "schema_version": SCHEMA_VERSION, "policies": policies });
+        println!("{document:#}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let longest = POLICIES.iter().map(|policy| policy.name.len()).max().unwrap_or(0);
+    for policy in POLICIES {
+        println!("{:longest$}  {}", policy.name, policy.about);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,253 @@
+//! `freehold replay`: one trace on policies and allocators, as one table.
+
+use crate::{embedded, ui};
+use anyhow::{Context, Result, bail};
+use freehold_lab::compare::{self, Found, Plan, Stage};
+use freehold_lab::human;
+use freehold_lab::real::INSTALL_HELP;
+use freehold_lab::report::{self, Verdict};
+use freehold_lab::results::{Document, Output, write_json, write_parquet};
+use freehold_lab::selection::Selection;
+use freehold_trace::{ProcessId, Trace};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+/// How a command ends when its command line was wrong.
+const EXIT_USAGE: u8 = 2;
+
+/// Replay a trace on policies (simulated, exact) and on real allocators (measured).
+#[derive(clap::Args)]
+#[command(after_help = format!("Examples:
+  freehold replay app.fht
+  freehold replay app.fht --on policies --json
+  freehold replay app.fht --on best-fit,jemalloc,./libmine.so --limit 64M
+  freehold replay app.fht --on all -o results.parquet
+
+{INSTALL_HELP}
+
+The results of policies are the same, byte for byte, on every machine. With -o, the machine and the
+time the simulation took go to a second file beside it (results.machine.json)."))]
+pub struct Args {
+    /// The trace, from `freehold record` or `freehold import`.
+    trace: PathBuf,
+    /// Policies, allocators and paths of libraries, separated by commas; or `policies`,
+    /// `allocators`, `all`.
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    on: String,
+    #[command(flatten)]
+    how: How,
+    /// Print JSON instead of tables (schema version 1: crates/lab/src/results.rs).
+    #[arg(long)]
+    json: bool,
+    /// Also write the results to a file: .json or .parquet.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What `replay` and `compare` have in common.
+#[derive(clap::Args, Clone, Copy)]
+pub struct How {
+    /// Memory that each policy and allocator may have, such as 64M or 2GiB. Without it a policy
+    /// has four times the peak of live bytes.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub limit: Option<u64>,
+    /// Replay this process of the trace instead of the one with most events.
+    #[arg(long, value_name = "N")]
+    pub process: Option<u32>,
+    /// Timing runs of each allocator; by default 2 to 5, fewer for longer traces.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    match human::parse_bytes(text) {
+        Some(0) | None => Err("a number of bytes such as 4096, 64M or 2GiB is wanted".to_owned()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// Replays and prints.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let own = embedded::allocators()?;
+    let selection = match select(&args.on, &own) {
+        Ok(selection) => selection,
+        Err(usage) => return Ok(usage),
+    };
+    let output = args.output.as_deref().map(ResultsFile::at).transpose()?;
+    let trace = Trace::open(&args.trace)?;
+    let interrupted = ui::interrupted();
+    let Some(found) = replay(&trace, &selection, args.how, &interrupted)? else {
+        return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+    };
+    tell_of_omissions(&found.document);
+    if args.json {
+        write_json(&mut std::io::stdout().lock(), &found.document)?;
+    } else {
+        print(&found.document, &args.trace)?;
+    }
+    if let Some(output) = output {
+        output.write(&found)?;
+    }
+    Ok(ended(&found.document))
+}
+
+/// Failure where nothing at all could be replayed.
+pub fn ended(document: &Document) -> ExitCode {
+    if document.results.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Reads `--on`; on a name that means nothing, says so and gives the exit code.
+pub fn select(list: &str, own: &[(&'static str, PathBuf)]) -> Result<Selection, ExitCode> {
+    let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
+    Selection::parse(list, &own).map_err(|error| {
+        eprintln!("freehold: --on {list}: {error}");
+        ExitCode::from(EXIT_USAGE)
+    })
+}
+
+/// Replays with a progress bar; `None` when interrupted.
+pub fn replay(
+    trace: &Trace,
+    selection: &Selection,
+    how: How,
+    interrupted: &AtomicBool,
+) -> Result<Option<Found>> {
+    let replayer = embedded::REPLAYER.unpack()?;
+    let plan = Plan {
+        trace,
+        process: how.process.map(ProcessId),
+        selection,
+        limit: how.limit,
+        runs: how.runs,
+        replayer: &replayer,
+    };
+    let mut bar = ui::Progress::new("reading");
+    let mut shown = Stage::Survey;
+    let mut progress = |stage, done, total| {
+        if stage != shown {
+            shown = stage;
+            bar = ui::Progress::new(label(stage));
+        }
+        bar.set(done, total);
+    };
+    match compare::run(&plan, &mut progress, interrupted) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_interruption() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn label(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Survey => "reading",
+        Stage::Measure => "measuring allocators",
+        Stage::Simulate => "simulating policies",
+    }
+}
+
+/// Says on standard error what is missing from the results.
+pub fn tell_of_omissions(document: &Document) {
+    for damage in &document.trace.damage {
+        eprintln!("freehold: damaged trace: {damage}; what is sound was replayed");
+    }
+    for refused in &document.refused {
+        eprintln!("freehold: {} is missing: {}", refused.name, refused.reason);
+    }
+}
+
+/// Prints what was replayed, the tables and the answer.
+pub fn print(document: &Document, trace: &Path) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", headline(document, trace))?;
+    if let Some(others) = other_processes(document) {
+        writeln!(out, "{others}")?;
+    }
+    writeln!(out)?;
+    let colour = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    writeln!(out, "{}", report::tables(&document.results, colour))?;
+    for sentence in Verdict::of(&document.results).plain() {
+        writeln!(out, "{sentence}")?;
+    }
+    Ok(())
+}
+
+fn headline(document: &Document, trace: &Path) -> String {
+    let facts = &document.trace;
+    let live = document.results.iter().map(|outcome| outcome.peak_live).max().unwrap_or(0);
+    let program = facts.command.first().map_or_else(
+        || trace.display().to_string(),
+        |program| program.rsplit('/').next().unwrap_or(program).to_owned(),
+    );
+    format!(
+        "{program}: {} events in {} thread{}, {} asked for, at most {} alive",
+        human::count(facts.events),
+        facts.threads,
+        if facts.threads == 1 { "" } else { "s" },
+        human::bytes(facts.allocated),
+        human::bytes(live)
+    )
+}
+
+/// Which process this is of how many, where there are several.
+fn other_processes(document: &Document) -> Option<String> {
+    const NAMED: usize = 4;
+    let facts = &document.trace;
+    let mut others: Vec<_> =
+        facts.processes.iter().filter(|p| p.process != facts.process).collect();
+    if others.is_empty() {
+        return None;
+    }
+    others.sort_by_key(|process| std::cmp::Reverse(process.events));
+    let name = |process: &&freehold_lab::results::ProcessFacts| {
+        let program = process
+            .command
+            .first()
+            .map_or("?", |command| command.rsplit('/').next().unwrap_or(command));
+        format!("{} {program} ({} events)", process.process, human::count(process.events))
+    };
+    let named: Vec<String> = others.iter().take(NAMED).map(name).collect();
+    let more = others.len().saturating_sub(NAMED);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!(
+        "This is process {} of {}; --process chooses another: {}{rest}",
+        facts.process,
+        facts.processes.len(),
+        named.join(", ")
+    ))
+}
+
+/// A file for results, and the one beside it for what is not the trace's doing.
+pub struct ResultsFile {
+    results: Output,
+    circumstances: Output,
+    parquet: bool,
+}
+
+impl ResultsFile {
+    /// Checks both files before the long work.
+    pub fn at(path: &Path) -> Result<Self> {
+        let parquet = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => false,
+            Some("parquet") => true,
+            _ => bail!("{}: results are written as .json or .parquet", path.display()),
+        };
+        let results = Output::at(path)?;
+        let circumstances = Output::at(&path.with_extension("machine.json"))?;
+        Ok(Self { results, circumstances, parquet })
+    }
+
+    /// Writes both.
+    pub fn write(&self, found: &Found) -> Result<()> {
+        let outcomes = &found.document.results;
+        self.results.write(|to| match self.parquet {
+            true => write_parquet(to, outcomes),
+            false => write_json(to, &found.document),
+        })?;
+        self.circumstances
+            .write(|to| write_json(to, &found.circumstances))
+            .context("the results themselves were written")
+    }
+}
