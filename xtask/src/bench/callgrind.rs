@@ -2,7 +2,7 @@
 
 use super::allocators::Allocator;
 use super::launch::{self, Job};
-use super::place::{Place, find_program};
+use super::place::Place;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -10,9 +10,8 @@ use std::process::{Command, Stdio};
 /// Runs a job under callgrind; instructions outside the program itself and the dynamic loader: the allocator and what
 /// it asks of libc (copying, zeroing). libc's other work is the same for every allocator.
 pub fn count(place: &Place, allocator: &Allocator, job: &Job) -> anyhow::Result<u64> {
-    let valgrind = find_program("valgrind", "valgrind")?;
     let out = place.scratch.join("callgrind.out");
-    let mut command = Command::new(valgrind);
+    let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", "--fair-sched=yes"]);
     command.arg(format!("--callgrind-out-file={}", out.display()));
     command.arg(&job.program).args(&job.args).envs(allocator.env.iter().cloned());

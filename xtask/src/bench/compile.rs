@@ -14,10 +14,13 @@ pub fn all<'a>(place: &Place, sources: impl Iterator<Item = &'a str>) -> anyhow:
     for source in PARTS.iter().copied().chain(sources) {
         program(place, source)?;
     }
-    let empty = library("empty");
+    let (source, empty) = (path_of("empty.c"), place.lib.join(library("empty")));
+    if is_fresh(&source, &empty) {
+        return Ok(());
+    }
     let mut command = Command::new("cc");
-    command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(place.lib.join(&empty));
-    must(command.arg(path_of("empty.c")), "the empty library")
+    command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(empty).arg(source);
+    must(&mut command, "the empty library")
 }
 
 /// The compiled program of a source file.

@@ -4,7 +4,7 @@
 use super::allocators::Allocator;
 use super::callgrind;
 use super::launch::Job;
-use super::place::Place;
+use super::place::{Place, find_program};
 use super::raw::Raw;
 use super::suite::{self, Micro};
 use super::table::Table;
@@ -20,6 +20,7 @@ pub fn measure(
     micro: &[Micro],
     raw: &mut Raw,
 ) -> anyhow::Result<(String, bool)> {
+    find_program("valgrind", "valgrind")?;
     let (able, notes) = who_runs(place, allocators);
     let mut rows = Vec::new();
     // A peer may be unable; Freehold promises to start small enough.

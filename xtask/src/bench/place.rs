@@ -1,14 +1,14 @@
 //! Where the bench builds and keeps things: `<target>/bench/`, never in the source tree.
 
 use anyhow::Context;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders of one invocation.
 pub struct Place {
     /// Compiled workloads.
     pub bin: PathBuf,
-    /// Libraries of the peers and Freehold.
+    /// Libraries of the peers.
     pub lib: PathBuf,
     /// Sources that are not packages (rpmalloc's clone).
     pub sources: PathBuf,
@@ -35,11 +35,23 @@ pub fn open() -> anyhow::Result<Place> {
         scratch: base.join(format!("scratch-{}", std::process::id())),
         target,
     };
+    sweep(&base);
     for folder in [&place.bin, &place.lib, &place.sources, &place.inputs, &place.scratch] {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{} cannot be made", folder.display()))?;
     }
     Ok(place)
+}
+
+/// Removes what an invocation that was killed left behind.
+fn sweep(base: &Path) {
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix("scratch-"));
+        if process.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 impl Drop for Place {

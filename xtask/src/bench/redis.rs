@@ -7,13 +7,18 @@ use super::place::{Place, find_program};
 use anyhow::Context;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const CLIENT: &str = "redis-benchmark";
 const REQUESTS: &str = "60000";
 const TESTS: &str = "set,get,lpush,lpop,sadd,hset,zadd";
+
+/// The program that loads the server.
+pub fn client() -> anyhow::Result<PathBuf> {
+    find_program(CLIENT, "redis-tools")
+}
 
 /// One run: start, wait until it answers, load, shut down.
 pub fn run(
@@ -23,7 +28,7 @@ pub fn run(
     debug: Option<&Path>,
     quick: bool,
 ) -> anyhow::Result<Outcome> {
-    let client = find_program(CLIENT, "redis-tools")?;
+    let client = client()?;
     let socket = place.scratch.join("redis.sock");
     let _ = std::fs::remove_file(&socket);
     let server = launch::start(place, allocator, job, debug)?;

@@ -30,8 +30,10 @@ pub fn of_micro(place: &Place, micro: &Micro, quick: bool) -> Row {
 pub fn of_program(place: &Place, program: &Program, quick: bool) -> anyhow::Result<Row> {
     let found = find_program(&program.command, &program.package)?;
     let file = if program.command == "python3" { real_python(&found)? } else { found };
-    if program.name == "git-log" {
-        history::make(place)?;
+    match program.name.as_str() {
+        "git-log" => history::make(place)?,
+        "redis" => _ = redis::client()?,
+        _ => {}
     }
     let env = program.env.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     let args = suite::words(&program.args, &place.scratch);
