@@ -82,8 +82,7 @@ forms! { DELETES:
 
 /// Finds all forms where the program has a C++ runtime from the start.
 pub fn find_all() {
-    // SAFETY: dlsym has no precondition.
-    let present = unsafe { !libc::dlsym(libc::RTLD_NEXT, c"_Znwm".as_ptr()).is_null() };
+    let present = !next::look_up(c"_Znwm", core::ptr::null_mut).is_null();
     if present {
         NEWS.iter().chain(&DELETES).for_each(|form| {
             form.get();

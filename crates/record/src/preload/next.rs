@@ -49,23 +49,37 @@ impl Next {
     #[inline(never)]
     fn find_slow(&self) -> *mut c_void {
         let words = thread::current();
-        // SAFETY: the thread's own words, no reference to them is alive; dlsym has no precondition;
-        // errno's location is valid for the thread.
-        unsafe {
-            if (*words).resolving > 0 {
-                return reserved(self.name);
-            }
-            (*words).resolving += 1;
-            let errno = *libc::__errno_location();
-            let mut found = libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr());
-            if found.is_null() {
-                found = (self.otherwise)();
-            }
-            *libc::__errno_location() = errno;
-            (*words).resolving -= 1;
-            self.found.store(found, Ordering::Relaxed);
-            found
+        // SAFETY: the thread's own words, and no reference to them is alive.
+        if unsafe { (*words).resolving } > 0 {
+            return reserved(self.name);
         }
+        let found = look_up(self.name, self.otherwise);
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// The next definition of a name, or what stands in. What `dlsym` allocates for a message that
+/// nobody reads is neither the program's nor recorded: it is given back before the ticket is.
+pub fn look_up(name: &CStr, otherwise: fn() -> *mut c_void) -> *mut c_void {
+    let words = thread::current();
+    // SAFETY: the thread's own words, no reference to them is alive across a call; dlsym and dlerror
+    // have no precondition; errno's location is valid for the thread.
+    unsafe {
+        let errno = *libc::__errno_location();
+        (*words).resolving += 1;
+        (*words).ticket = thread::WITHDRAWN;
+        let mut found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
+        if found.is_null() {
+            found = otherwise();
+            // The first call takes the message, the second frees it.
+            libc::dlerror();
+            libc::dlerror();
+        }
+        (*words).resolving -= 1;
+        (*words).settle();
+        *libc::__errno_location() = errno;
+        found
     }
 }
 
