@@ -1,0 +1,34 @@
+//! Any bytes as a heaptrack or mtrace file; what is imported must be a sound trace.
+
+#![no_main]
+
+use freehold_trace::Trace;
+use freehold_trace::export::Control;
+use freehold_trace::import::{Source, import};
+use libfuzzer_sys::fuzz_target;
+use std::sync::atomic::AtomicBool;
+
+fuzz_target!(|data: &[u8]| {
+    // The first byte chooses the format.
+    let Some((choice, data)) = data.split_first() else { return };
+    let format = match choice % 3 {
+        0 => None,
+        1 => Some(Source::Heaptrack),
+        _ => Some(Source::Mtrace),
+    };
+    let name = |end: &str| {
+        std::env::temp_dir().join(format!("freehold-fuzz-import-{}{end}", std::process::id()))
+    };
+    let (from, to) = (name(""), name(".fht"));
+    std::fs::write(&from, data).expect("the temporary folder takes a small file");
+    let stop = AtomicBool::new(false);
+    let mut control = Control { progress: &mut |_, _| {}, stop: &stop };
+    let Ok(imported) = import(&from, &to, format, &mut control) else { return };
+    let trace = Trace::open(&to).expect("what was imported can be opened");
+    assert!(trace.damage().is_empty());
+    let mut events = 0;
+    let mut records = trace.records().expect("what was imported can be read");
+    records.for_each(|_| events += 1).expect("what was imported can be read");
+    assert_eq!(events, imported.summary.events);
+    assert!(records.damage().is_empty());
+});
