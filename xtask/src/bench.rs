@@ -6,6 +6,7 @@
 
 mod allocators;
 mod binding;
+mod blowup;
 mod callgrind;
 mod compile;
 mod facts;
@@ -45,7 +46,7 @@ use suite::Suite;
 pub struct Options {
     #[command(subcommand)]
     what: Option<What>,
-    /// Only rows whose name contains one of these, separated by commas (also returns, latency, start-up and single-calls).
+    /// Only rows whose name contains one of these, separated by commas (also returns, blowup, latency, start-up and single-calls).
     #[arg(long, global = true, value_name = "PATTERNS", default_value = "")]
     only: String,
     /// Columns, separated by commas: names, or NAME=LIBRARY for any other preload library.
@@ -123,37 +124,37 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn everything(&self, chosen: &Suite, raw: &mut Raw) -> anyhow::Result<bool> {
+        let (place, allocators, options) = (self.place, self.allocators, self.options);
         let mut whole = self.timed(chosen, raw)?;
-        for pattern in returns::PATTERNS
-            .iter()
-            .filter(|pattern| self.options.chooses(&format!("returns-{pattern}")))
-        {
-            eprintln!("returns-{pattern}");
-            whole &= self.show(returns::measure(
-                self.place,
-                self.allocators,
-                pattern,
-                self.options.quick,
-                raw,
-            )?);
+        for pattern in self.patterns("returns", returns::PATTERNS) {
+            whole &= self.show(returns::measure(place, allocators, pattern, options.quick, raw)?);
         }
-        if self.options.chooses("latency") {
-            eprintln!("latency");
-            let rounds = usize::from(self.options.runs.min(5));
-            whole &= self.show(latency::measure(
-                self.place,
-                self.allocators,
-                rounds,
-                self.options.quick,
-                raw,
-            )?);
+        let patterns = self.patterns("blowup", blowup::PATTERNS);
+        if !patterns.is_empty() {
+            whole &= self.show(blowup::measure(place, allocators, &patterns, options.quick, raw)?);
         }
-        if self.options.chooses("start-up") {
-            eprintln!("start-up");
-            whole &=
-                self.show(startup::measure(self.place, self.allocators, self.options.quick, raw)?);
+        if self.begins("latency") {
+            let rounds = usize::from(options.runs.min(5));
+            whole &= self.show(latency::measure(place, allocators, rounds, options.quick, raw)?);
+        }
+        if self.begins("start-up") {
+            whole &= self.show(startup::measure(place, allocators, options.quick, raw)?);
         }
         Ok(whole)
+    }
+
+    /// Whether a part of the bench is chosen; if so, it is announced.
+    fn begins(&self, name: &str) -> bool {
+        let chosen = self.options.chooses(name);
+        if chosen {
+            eprintln!("{name}");
+        }
+        chosen
+    }
+
+    /// The chosen patterns of a part that has several.
+    fn patterns<'p>(&self, part: &str, all: &[&'p str]) -> Vec<&'p str> {
+        all.iter().copied().filter(|pattern| self.begins(&format!("{part}-{pattern}"))).collect()
     }
 
     /// The micro workloads and the programs.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// Programs that are not rows of the list but parts of the bench.
-const PARTS: &[&str] = &["launch.c", "latency.c", "returns.c", "step.c", "trivial.c"];
+const PARTS: &[&str] = &["launch.c", "blowup.c", "latency.c", "returns.c", "step.c", "trivial.c"];
 
 /// Compiles the parts and `sources`; what is newer than its source and headers is kept.
 pub fn all<'a>(place: &Place, sources: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
