@@ -20,16 +20,28 @@
 //! Stacks hold own blocks only: a block freed by a stranger travels by bit to its owner, so that
 //! two threads never come to write into one cache line by the allocator's doing.
 
-pub mod cache;
 pub mod inbox;
-mod large;
-pub mod node_heap;
-mod purge;
-mod refill;
-mod slab;
-mod tag;
 pub mod vacancy;
 
+// Under loom only the lock-free parts exist: loom's atomics cannot be statics or mapped memory.
+#[cfg(not(loom))]
+pub mod cache;
+#[cfg(not(loom))]
+mod large;
+#[cfg(not(loom))]
+pub mod node_heap;
+#[cfg(not(loom))]
+mod purge;
+#[cfg(not(loom))]
+mod refill;
+#[cfg(not(loom))]
+mod slab;
+#[cfg(not(loom))]
+mod tag;
+
+#[cfg(not(loom))]
 pub use cache::{Cache, Freed};
+#[cfg(not(loom))]
 pub use node_heap::{Misuse, NodeHeap};
+#[cfg(not(loom))]
 pub use purge::Purged;

@@ -220,8 +220,8 @@ impl Slab {
     /// given twice. The caller has added them to the vacancy, and announces afterwards.
     #[inline]
     pub fn give_word(&self, at: usize, given: u64) -> u64 {
-        // Release pairs with the Acquire of whoever takes the blocks. SeqCst for the announcement.
-        self.words()[at].fetch_or(given, Ordering::SeqCst) & given
+        // Release pairs with the Acquire of whoever takes the blocks.
+        self.words()[at].fetch_or(given, Ordering::AcqRel) & given
     }
 
     /// Claims every block, if all are free; else changes nothing.
@@ -240,7 +240,7 @@ impl Slab {
     /// Sets all bits of the first `words` words again; their count was never withdrawn.
     pub fn unclaim(&self, words: usize) {
         for at in 0..words {
-            self.words()[at].fetch_or(self.full(at), Ordering::SeqCst);
+            self.words()[at].fetch_or(self.full(at), Ordering::AcqRel);
         }
     }
 

@@ -8,8 +8,10 @@
 //!   they subtract. So an owner who reads zero misses nothing, and one who reads `blocks` still has
 //!   to claim every bit before it retires the slab.
 //! - A slab with free blocks is listed by its owner, or queued in its owner's inbox, or a giver is
-//!   between setting bits and queueing it. No wake-up is lost: the giver adds, then reads `state`;
-//!   the owner stores `state`, then reads `free`; both sequentially consistent.
+//!   between setting bits and queueing it. No wake-up is lost: the giver adds to `free`, then reads
+//!   `state`; the owner changes `state`, then reads `free`, by a read-modify-write. Of the two
+//!   operations on `free` one is first: if the giver's, the owner sees the blocks; if the owner's,
+//!   the giver acquires what the owner released, and sees the changed state.
 //! - `state` carries a version that changes when the slab is retired, so that a giver who was
 //!   overtaken by retirement cannot touch the unit's next life.
 
@@ -73,7 +75,12 @@ impl Vacancy {
     /// Free blocks, at least.
     #[inline]
     pub fn free(&self) -> u32 {
-        self.free.load(Ordering::SeqCst)
+        self.free.load(Ordering::Acquire)
+    }
+
+    /// The same after a change of `state`, in order with every giver's [`Vacancy::add`].
+    fn free_now(&self) -> u32 {
+        self.free.fetch_add(0, Ordering::AcqRel)
     }
 
     /// First step of giving: while a block of the slab is still the giver's, so that it cannot be
@@ -86,14 +93,14 @@ impl Vacancy {
     /// Second step of giving, before bits are set.
     #[inline]
     pub fn add(&self, blocks: u32) {
-        self.free.fetch_add(blocks, Ordering::SeqCst);
+        self.free.fetch_add(blocks, Ordering::AcqRel);
     }
 
     /// Last step of giving, after bits are set. `true`: the giver has to put the slab into its
     /// owner's inbox, because its owner has forgotten it or because all its blocks are free.
     #[inline]
     pub fn announce(&self, ticket: Ticket, blocks: u32) -> bool {
-        let state = self.state.load(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Acquire);
         if state & LISTED != 0 && self.free() != blocks {
             return false;
         }
@@ -106,8 +113,8 @@ impl Vacancy {
             match self.state.compare_exchange(
                 state,
                 state | QUEUED,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
+                Ordering::AcqRel,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return true,
                 Err(now) => state = now,
@@ -119,34 +126,34 @@ impl Vacancy {
     /// Taking, after bits were cleared.
     #[inline]
     pub fn withdraw(&self, blocks: u32) {
-        self.free.fetch_sub(blocks, Ordering::SeqCst);
+        self.free.fetch_sub(blocks, Ordering::AcqRel);
     }
 
     /// The owner forgets the slab, having found no bits. `true`: blocks are coming, and the owner
     /// has to put the slab into its own inbox (trying again at once could wait for a giver).
     pub fn unlist(&self) -> bool {
-        self.state.fetch_and(!LISTED, Ordering::SeqCst);
-        self.free() != 0 && self.state.fetch_or(QUEUED, Ordering::SeqCst) & QUEUED == 0
+        self.state.fetch_and(!LISTED, Ordering::AcqRel);
+        self.free_now() != 0 && self.state.fetch_or(QUEUED, Ordering::AcqRel) & QUEUED == 0
     }
 
     /// The owner lists the slab.
     pub fn list(&self) {
-        self.state.fetch_or(LISTED, Ordering::SeqCst);
+        self.state.fetch_or(LISTED, Ordering::AcqRel);
     }
 
     /// The owner has taken the slab from its inbox.
     pub fn dequeue(&self) -> Dequeued {
-        let state = self.state.fetch_and(!QUEUED, Ordering::SeqCst);
-        Dequeued { listed: state & LISTED != 0, free: self.free() }
+        let state = self.state.fetch_and(!QUEUED, Ordering::AcqRel);
+        Dequeued { listed: state & LISTED != 0, free: self.free_now() }
     }
 
     /// The owner, who has claimed every bit, ends the slab. `false`: it is queued, and has to be
     /// kept until it is dequeued.
     pub fn retire(&self) -> bool {
-        let state = self.state.load(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Acquire);
         let next = (state & !(VERSION - 1)).wrapping_add(VERSION);
         state & QUEUED == 0
-            && self.state.compare_exchange(state, next, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+            && self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 

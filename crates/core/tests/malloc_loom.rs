@@ -1,0 +1,146 @@
+//! The lock-free parts of the malloc under loom: every interleaving of a few threads.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p freehold-core --test malloc_loom`
+#![cfg(loom)]
+
+use freehold_core::heap::inbox::{Inbox, Linked};
+use freehold_core::heap::vacancy::Vacancy;
+use freehold_core::sync::{AtomicPtr, AtomicU64, Ordering};
+use loom::sync::Arc;
+use loom::thread;
+
+/// A slab of up to 64 blocks, and its owner's inbox.
+struct Model {
+    vacancy: Vacancy,
+    bits: AtomicU64,
+    news: AtomicPtr<Model>,
+    inbox: Inbox<Model>,
+}
+
+// SAFETY: `link` is `news`, used by nothing else.
+unsafe impl Linked for Model {
+    fn link(&self) -> &AtomicPtr<Model> {
+        &self.news
+    }
+}
+
+impl Model {
+    /// A slab of `blocks`, all taken.
+    fn taken(blocks: u32) -> Arc<Model> {
+        let model = Model {
+            vacancy: Vacancy::new(),
+            bits: AtomicU64::new(0),
+            news: AtomicPtr::new(std::ptr::null_mut()),
+            inbox: Inbox::new(),
+        };
+        model.vacancy.start(blocks);
+        model.vacancy.withdraw(blocks);
+        Arc::new(model)
+    }
+
+    fn push(&self) {
+        // SAFETY: the caller was told to; the model outlives the test.
+        unsafe { self.inbox.push(std::ptr::from_ref(self).cast_mut()) };
+    }
+
+    /// What a thread does that frees a block. Says whether it queued the slab.
+    fn give(&self, block: u32, blocks: u32) -> bool {
+        let ticket = self.vacancy.ticket();
+        self.vacancy.add(1);
+        assert_eq!(self.bits.fetch_or(1 << block, Ordering::AcqRel) & (1 << block), 0);
+        let queued = self.vacancy.announce(ticket, blocks);
+        if queued {
+            self.push();
+        }
+        queued
+    }
+
+    /// How often the slab is in the inbox.
+    fn drain(&self) -> usize {
+        let mut times = 0;
+        self.inbox.take(|_| times += 1);
+        times
+    }
+}
+
+#[test]
+fn an_owner_who_forgets_a_slab_hears_of_a_block_given() {
+    loom::model(|| {
+        let slab = Model::taken(4);
+        let giver = {
+            let slab = slab.clone();
+            thread::spawn(move || slab.give(0, 4))
+        };
+        // The owner finds no bits, and forgets the slab.
+        let found = slab.bits.fetch_and(0, Ordering::AcqRel);
+        if found == 0 && slab.vacancy.unlist() {
+            slab.push();
+        }
+        giver.join().unwrap();
+        assert!(found != 0 || slab.drain() == 1, "lost wake-up");
+    });
+}
+
+#[test]
+fn two_givers_queue_a_slab_once() {
+    loom::model(|| {
+        let slab = Model::taken(4);
+        assert!(!slab.vacancy.unlist());
+        let givers: Vec<_> = (0..2)
+            .map(|block| {
+                let slab = slab.clone();
+                thread::spawn(move || slab.give(block, 4))
+            })
+            .collect();
+        let queued = givers.into_iter().map(|giver| giver.join().unwrap()).filter(|&queued| queued);
+        assert_eq!(queued.count(), 1);
+        assert_eq!(slab.drain(), 1);
+        assert_eq!(slab.vacancy.dequeue().free, 2);
+    });
+}
+
+#[test]
+fn a_slab_that_is_retired_is_never_queued() {
+    loom::model(|| {
+        let slab = Model::taken(1);
+        let giver = {
+            let slab = slab.clone();
+            thread::spawn(move || slab.give(0, 1))
+        };
+        // The owner, seeing all blocks free, claims the bits and retires the slab, and the unit
+        // becomes another slab at once.
+        let mut retired = false;
+        if slab.vacancy.free() == 1
+            && slab.bits.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            retired = slab.vacancy.retire();
+            if retired {
+                slab.vacancy.start(1);
+            }
+        }
+        let queued = giver.join().unwrap();
+        assert!(!(retired && queued), "the unit's next life was queued");
+        assert_eq!(slab.drain(), queued as usize);
+        assert!(retired || queued, "an empty slab nobody knows of");
+    });
+}
+
+#[test]
+fn an_inbox_loses_nothing() {
+    loom::model(|| {
+        let (one, two) = (Model::taken(1), Model::taken(1));
+        let inbox = Arc::new(Inbox::<Model>::new());
+        let pushers: Vec<_> = [&one, &two]
+            .map(|slab| {
+                let (slab, inbox) = (slab.clone(), inbox.clone());
+                // SAFETY: the slab is in no inbox, and outlives this one.
+                thread::spawn(move || unsafe { inbox.push((&raw const *slab).cast_mut()) })
+            })
+            .into();
+        let mut taken = 0;
+        inbox.take(|_| taken += 1);
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+        inbox.take(|_| taken += 1);
+        assert_eq!(taken, 2);
+    });
+}
