@@ -50,6 +50,15 @@ impl From<Finished> for Outcome {
     }
 }
 
+/// What the recorder knows at its end, which a spool that could not be written on does not say.
+#[derive(Clone, Copy)]
+pub struct Ended {
+    /// The rate of the clock.
+    pub ticks_per_second: u64,
+    /// Events that are not in the spool.
+    pub lost: u64,
+}
+
 /// Why the trace was not made.
 enum Stop {
     Read(io::Error),
@@ -80,19 +89,23 @@ pub fn finish_spool(path: &Path, progress: &mut dyn FnMut(Stage)) -> Result<Outc
         Some(extension) if extension == "spool" => (path.to_owned(), path.with_extension("")),
         _ => (spool_path(path), path.to_owned()),
     };
-    finish(&spool, &output, progress).map(Outcome::from)
+    finish(&spool, &output, None, progress).map(Outcome::from)
 }
 
 /// Writes the trace and removes the spool.
 pub fn finish(
     spool_path: &Path,
     output: &Path,
+    ended: Option<Ended>,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Finished, RecordError> {
     let unreadable = |reason: String| RecordError::Spool { path: spool_path.to_owned(), reason };
     let spool = Spool::open(spool_path).map_err(|error| unreadable(error.to_string()))?;
-    let plan =
+    let mut plan =
         Plan::read(&spool).ok_or_else(|| unreadable("its first block is not there".into()))?;
+    if let Some(ended) = ended {
+        plan.end_with(ended);
+    }
     let finished = write(&spool, &plan, output, progress).map_err(|stop| match stop {
         Stop::Read(error) => unreadable(error.to_string()),
         Stop::Write(source) => RecordError::Trace {

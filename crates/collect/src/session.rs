@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::door::Door;
 use crate::drain::{self, Drain, Tally};
 use crate::error::RecordError;
-use crate::finish::{self, Finished};
+use crate::finish::{self, Ended, Finished};
 use crate::mapping::{self, Shared};
 use crate::socket::Listener;
 use crate::spool::facts::FactWriter;
@@ -93,7 +93,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Stage)) -> Result<Outc
         let _ = std::fs::remove_file(&spool_path);
     })?;
     let recorded = running.wait(progress);
-    let finished = finish::finish(&spool_path, &options.output, progress)?;
+    let finished = finish::finish(&spool_path, &options.output, recorded.known, progress)?;
     Ok(recorded.outcome(options, finished))
 }
 
@@ -122,6 +122,7 @@ struct Running {
 struct Recorded {
     ended: Ending,
     processes: u32,
+    known: Option<Ended>,
     /// Why storing stopped, if it did.
     error: Option<String>,
 }
@@ -178,19 +179,11 @@ impl Running {
         debug_assert!(raised.is_ok(), "an event descriptor takes a one");
         let processes = self.door.join().unwrap_or(0);
         drain::ring(&self.doorbell);
-        let spool = self.drain.join();
-        let error = match spool {
-            Ok(mut spool) => {
-                let rate = self.clock.ticks_per_second();
-                let facts = FactWriter::default().number(rate).number(spool.lost());
-                spool.fact(Kind::Finish, 0, &facts);
-                spool.error().map(|error| {
-                    format!("{} cannot be written on: {error}", spool.path().display())
-                })
-            }
-            Err(_) => Some("the drain failed".to_owned()),
+        let (known, error) = match self.drain.join() {
+            Ok(spool) => close(spool, &self.clock),
+            Err(_) => (None, Some("the drain failed".to_owned())),
         };
-        Recorded { ended, processes, error }
+        Recorded { ended, processes, known, error }
     }
 }
 
@@ -210,6 +203,16 @@ impl Recorded {
         let (summary, lost) = (finished.summary, finished.lost);
         Outcome { ended: Some(self.ended), summary, lost, notes, incomplete }
     }
+}
+
+/// Ends the spool; what it says at its end, and why it could not be written on, if so.
+fn close(mut spool: SpoolWriter, clock: &Clock) -> (Option<Ended>, Option<String>) {
+    let ended = Ended { ticks_per_second: clock.ticks_per_second(), lost: spool.lost() };
+    let facts = FactWriter::default().number(ended.ticks_per_second).number(ended.lost);
+    spool.fact(Kind::Finish, 0, &facts);
+    let path = spool.path().display();
+    let error = spool.error().map(|error| format!("{path} cannot be written on: {error}"));
+    (Some(ended), error)
 }
 
 /// How often progress is told.

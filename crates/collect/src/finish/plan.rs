@@ -1,5 +1,6 @@
 //! What the facts of a spool say: the recording, its processes, and what is missing.
 
+use super::Ended;
 use crate::spool::facts::FactReader;
 use crate::spool::{Kind, Spool};
 use freehold_record::hello::NOBODY;
@@ -114,6 +115,13 @@ impl Plan {
         self.lost = fact.number()?;
         self.whole = true;
         Some(())
+    }
+
+    /// The recorder itself says how it ended.
+    pub fn end_with(&mut self, ended: Ended) {
+        self.ticks_per_second = ended.ticks_per_second;
+        self.lost = ended.lost;
+        self.whole = true;
     }
 
     /// The trace's header.

@@ -95,7 +95,6 @@ impl SpoolWriter {
         self.lost += events;
     }
 
-
     /// Events counted only.
     pub fn lost(&self) -> u64 {
         self.lost
