@@ -1,0 +1,146 @@
+//! libfreehold.so in programs of C and C++: built once, preloaded, asked what standards promise.
+//!
+//! Each program of `programs/` checks itself, prints what it found wrong, and exits with 0 when
+//! that was nothing. Without a C compiler a test says so and passes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The library, built as it ships.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let target = folder().join("preload");
+        let built = Command::new(env!("CARGO"))
+            .args(["rustc", "--quiet", "--package", "freehold-capi", "--lib"])
+            .args(["--profile", "preload", "--features", "preload", "--crate-type", "cdylib"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("CARGO_TARGET_DIR", &target)
+            .status()
+            .expect("cargo runs: it runs this test");
+        assert!(built.success(), "the library does not build");
+        target.join("preload/libfreehold_capi.so")
+    })
+}
+
+/// Compiles a program; `None`, with a word about it, without a compiler.
+fn compile(source: &str) -> Option<PathBuf> {
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    let program = folder().join(source.replace('.', "-"));
+    let output = Command::new(compiler)
+        // -fno-builtin: else pairs of malloc and free are compiled away.
+        .args(["-O1", "-fno-builtin", "-pthread", "-o"])
+        .arg(&program)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source))
+        .arg("-ldl")
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: there is no {compiler} here");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+fn run(program: &Path, arguments: &[&str]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .env("LD_PRELOAD", library())
+        .output()
+        .expect("what was compiled runs")
+}
+
+#[track_caller]
+fn passes(source: &str) {
+    let Some(program) = compile(source) else { return };
+    let output = run(&program, &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source}: {}\n{said}{complained}", output.status);
+}
+
+#[test]
+fn the_standards_answers() {
+    passes("standards.c");
+}
+
+#[test]
+fn operator_new_throws_and_handles() {
+    passes("operators.cpp");
+}
+
+#[test]
+fn threads_come_and_go() {
+    passes("threads.c");
+}
+
+#[test]
+fn children_of_busy_threads_allocate() {
+    passes("forks.c");
+}
+
+#[test]
+fn idle_programs_shrink() {
+    passes("idle.c");
+}
+
+#[test]
+fn address_space_may_be_short() {
+    passes("limited.c");
+}
+
+#[test]
+fn a_library_loaded_late_finds_its_thread_local_word() {
+    let Some(program) = compile("late.c") else { return };
+    let library = library().to_str().expect("a path of ours");
+    let output = Command::new(&program).arg(library).output().expect("what was compiled runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn misuse_is_named_and_stops_the_program() {
+    let Some(program) = compile("misuse.c") else { return };
+    for (kind, message) in [
+        ("double", "double free"),
+        ("double-other-thread", "double free"),
+        // Its slab may be gone by then.
+        ("double-purged", "free"),
+        ("stack", "not a block"),
+        ("null-page", "not a block"),
+        ("large-twice", "not a block"),
+        ("large-interior", "not a block"),
+        ("large-later-unit", "not a block"),
+        ("interior", "not a block"),
+    ] {
+        let output = run(&program, &[kind]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{kind}: went unnoticed");
+        assert!(said.contains(message) && said.lines().count() == 1, "{kind}: {said:?}");
+    }
+}
+
+#[test]
+fn a_bad_option_is_a_warning() {
+    let Some(program) = compile("standards.c") else { return };
+    let output = Command::new(&program)
+        .env("LD_PRELOAD", library())
+        .env("FREEHOLD_PURGE", "sometimes")
+        .output()
+        .expect("what was compiled runs");
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("FREEHOLD_PURGE=sometimes") && said.contains("on, off"), "{said:?}");
+}
+
+#[test]
+fn no_start_up_code() {
+    let bytes = std::fs::read(library()).expect("built");
+    // The word of thread-local storage must be reached without a call.
+    let needle = b"__tls_get_addr";
+    assert!(!bytes.windows(needle.len()).any(|window| window == needle));
+}
