@@ -17,6 +17,7 @@ mod launch;
 mod peers;
 mod place;
 mod raw;
+pub mod recorder;
 mod redis;
 mod returns;
 mod rounds;

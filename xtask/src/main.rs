@@ -25,11 +25,14 @@ enum Chore {
     Tidy,
     /// Measure Freehold beside its peers: time, memory, latency, start-up, instructions (bench/README.md).
     Bench(bench::Options),
+    /// Measure what recording costs, beside no tool, heaptrack and glibc's mtrace.
+    BenchRecorder(bench::recorder::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
         Chore::Bench(options) => bench::run(&options),
+        Chore::BenchRecorder(options) => bench::recorder::run(&options).map(|()| ExitCode::SUCCESS),
     }
 }
