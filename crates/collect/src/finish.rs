@@ -141,3 +141,6 @@ fn write(
     notes.extend(anomalies.notes());
     Ok(Finished { summary: writer.finish()?, lost: plan.lost, notes })
 }
+
+#[cfg(test)]
+mod tests;
