@@ -9,4 +9,5 @@ pub mod man;
 pub mod policies;
 pub mod record;
 pub mod replay;
+pub mod run;
 pub mod workload;

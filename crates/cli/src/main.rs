@@ -45,6 +45,7 @@ enum Command {
     Policies(commands::policies::Args),
     Record(commands::record::Args),
     Replay(commands::replay::Args),
+    Run(commands::run::Args),
     Workload(commands::workload::Args),
 }
 
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Command::Policies(args) => commands::policies::run(args),
         Command::Record(args) => commands::record::run(args),
         Command::Replay(args) => commands::replay::run(args),
+        Command::Run(args) => commands::run::run(args),
         Command::Workload(args) => commands::workload::run(args),
     };
     done.unwrap_or_else(|error| {

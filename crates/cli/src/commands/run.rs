@@ -1,0 +1,150 @@
+//! `freehold run`: run a program on Freehold's malloc.
+//!
+//! The program's input, output, signals and exit status stay its own; what this command has to say
+//! goes to standard error, after the program, and comes from the kernel's own accounting.
+
+use crate::embedded::MALLOC;
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Run a program on Freehold's malloc.
+///
+/// Works with any program that loads shared libraries and does not bring its own malloc inside; the
+/// processes that it starts are served too. Nothing is installed: the library is preloaded.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  freehold run -- python3 script.py
+  freehold run --quiet -- ./server --port 80
+  freehold run --no-purge -- ./batch      keep freed memory until the program ends
+  freehold run --library                  print the library's path, for LD_PRELOAD
+
+Not served, though never disturbed: statically linked programs, set-uid programs, and programs started
+with another LD_PRELOAD.
+
+Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started.")]
+pub struct Args {
+    /// Say nothing after the program has ended.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Do not give freed memory back while the program runs (FREEHOLD_PURGE=off).
+    #[arg(long)]
+    no_purge: bool,
+    /// Print the path of the library instead of running anything.
+    #[arg(long, conflicts_with_all = ["program", "quiet", "no_purge"])]
+    library: bool,
+    /// The program and its arguments.
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "library"
+    )]
+    program: Vec<OsString>,
+}
+
+/// What a program cost, by the kernel's account of it and of all it waited for.
+struct Cost {
+    wall: Duration,
+    user: Duration,
+    system: Duration,
+    peak_bytes: u64,
+    faults: u64,
+}
+
+/// Runs the program, or prints the path.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let library = MALLOC.unpack()?;
+    let Some((program, arguments)) = args.program.split_first() else {
+        println!("{}", library.display());
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", preload(library.into_os_string()));
+    if args.no_purge {
+        command.env("FREEHOLD_PURGE", "off");
+    }
+    let started = Instant::now();
+    let status = match wait(&mut command)? {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("freehold run: {} cannot be started: {error}", program.display());
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            return Ok(ExitCode::from(if missing { 127 } else { 126 }));
+        }
+    };
+    if !args.quiet {
+        tell(&cost(started.elapsed())?);
+    }
+    Ok(ExitCode::from(code(status)))
+}
+
+/// Our library before what is preloaded already.
+fn preload(mut ours: OsString) -> OsString {
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        ours.push(":");
+        ours.push(others);
+    }
+    ours
+}
+
+/// Runs the program to its end; the inner error says why it could not be started. Signals from the
+/// terminal are the program's, not ours.
+fn wait(command: &mut Command) -> Result<io::Result<ExitStatus>> {
+    const TERMINAL: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
+    // SAFETY: SIG_IGN is a valid disposition; what it was before is kept.
+    let before = TERMINAL.map(|signal| unsafe { libc::signal(signal, libc::SIG_IGN) });
+    let restore = move || {
+        for (signal, disposition) in TERMINAL.into_iter().zip(before) {
+            // SAFETY: the disposition is the one that `signal` returned.
+            unsafe { libc::signal(signal, disposition) };
+        }
+        Ok(())
+    };
+    // SAFETY: `signal` may be called between fork and exec.
+    let child = unsafe { command.pre_exec(restore) }.spawn();
+    Ok(match child {
+        Ok(mut child) => Ok(child.wait().context("the program was lost")?),
+        Err(error) => Err(error),
+    })
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.map_or(1, |code| code as u8)
+}
+
+fn cost(wall: Duration) -> Result<Cost> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes the structure, which is valid when zero.
+    let usage = unsafe {
+        if libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error()).context("getrusage");
+        }
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    Ok(Cost {
+        wall,
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+        peak_bytes: usage.ru_maxrss as u64 * 1024,
+        faults: (usage.ru_minflt + usage.ru_majflt) as u64,
+    })
+}
+
+fn tell(cost: &Cost) {
+    eprintln!(
+        "freehold run: {:.2} s, CPU {:.2} s user and {:.2} s system; peak memory {:.1} MiB; {} page faults",
+        cost.wall.as_secs_f64(),
+        cost.user.as_secs_f64(),
+        cost.system.as_secs_f64(),
+        cost.peak_bytes as f64 / (1 << 20) as f64,
+        cost.faults,
+    );
+}
