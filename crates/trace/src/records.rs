@@ -103,6 +103,10 @@ impl Records {
 
     /// The next event; `None` at the end.
     #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator could not say that reading failed"
+    )]
     pub fn next(&mut self) -> Result<Option<Record>, ReadError> {
         if let Some((cursor, end)) = self.run
             && self.next_in_run < end

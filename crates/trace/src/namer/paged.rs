@@ -8,6 +8,7 @@ use std::sync::Arc;
 /// Entries of a page.
 const PAGE: usize = 256;
 
+#[expect(clippy::redundant_allocation, reason = "sharing an own page must not copy its 4 KiB")]
 enum Page<T> {
     Own(Box<[T; PAGE]>),
     Shared(Arc<Box<[T; PAGE]>>),
