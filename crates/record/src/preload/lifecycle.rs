@@ -13,6 +13,8 @@ static BEGIN: extern "C" fn() = begin;
 /// The key whose destructor tells that a thread ends, plus one; 0 before there is one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
+/// The key's value is which round of destructors comes next.
+const FIRST_ROUND: usize = 1;
 /// POSIX runs destructors again while values are set, at most this often.
 const ROUNDS: usize = 4;
 
@@ -42,7 +44,7 @@ pub fn watch() {
     let key = KEY.load(Ordering::Relaxed);
     if key != 0 {
         // SAFETY: the key exists, and its value is only a count.
-        unsafe { libc::pthread_setspecific(key - 1, 1 as *const c_void) };
+        unsafe { libc::pthread_setspecific(key - 1, FIRST_ROUND as *const c_void) };
     }
 }
 
