@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-const NEVER: AtomicBool = AtomicBool::new(false);
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn golden() -> Trace {
     Trace::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.0.fht")).unwrap()

@@ -3,7 +3,7 @@
 use super::*;
 use freehold_trace::{Event, ObjectId, Record, Request, ThreadId, Tick, Writer};
 
-const NEVER: AtomicBool = AtomicBool::new(false);
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn bytes(size: u64) -> Request {
     Request { size, ..Request::default() }
