@@ -105,14 +105,26 @@ unsafe fn free_slow(block: *mut u8) {
         return;
     }
     let cache = word::get();
-    let cache = if word::is_empty(cache) { thread::attach() } else { Some(cache) };
-    let Some(cache) = cache else {
-        // Not even a page for a cache: the block stays as it is, which is better than to fail.
-        return;
-    };
+    if word::is_empty(cache) {
+        // SAFETY: the caller's.
+        return unsafe { free_first(block) };
+    }
     // SAFETY: the caller's.
-    judge(unsafe { HEAP.free(cache, block) }, block);
+    judge(unsafe { HEAP.free_slow(cache, block) }, block);
     purger::consider();
+}
+
+/// [`free`] by a thread that has no cache yet.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(never)]
+unsafe fn free_first(block: *mut u8) {
+    // Without even a page for a cache the block stays as it is, which is better than to fail.
+    if let Some(cache) = thread::attach() {
+        // SAFETY: the caller's.
+        judge(unsafe { HEAP.free(cache, block) }, block);
+    }
 }
 
 /// Resizes a block, moving it if need be; null when memory is short: then it is as it was.

@@ -107,9 +107,9 @@ pub struct Cache {
     pub(super) gave: [Cell<bool>; CLASSES],
     /// Slabs with free blocks; the first is the one being allocated from.
     pub(super) slabs: [Cell<*mut Slab>; CLASSES],
-    /// Blocks of other caches' slabs, and how many bytes they are.
-    pub(super) outbox: Cell<*mut Block>,
-    pub(super) outbox_bytes: Cell<usize>,
+    /// Freed blocks of other caches' slabs, and how many they are.
+    pub(super) outbox: [Cell<*mut Block>; CLASSES],
+    pub(super) outbox_len: [Cell<u16>; CLASSES],
     /// Bytes given back to slabs since the heap was last told.
     pub(super) given: Cell<usize>,
     /// The next cache without a thread; under the registry's lock.
@@ -153,8 +153,8 @@ impl Cache {
             limit: [const { Cell::new(0) }; CLASSES],
             gave: [const { Cell::new(false) }; CLASSES],
             slabs: [const { Cell::new(ptr::null_mut()) }; CLASSES],
-            outbox: Cell::new(ptr::null_mut()),
-            outbox_bytes: Cell::new(0),
+            outbox: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            outbox_len: [const { Cell::new(0) }; CLASSES],
             given: Cell::new(0),
             next_idle: Cell::new(ptr::null_mut()),
             next_of_all: Cell::new(ptr::null_mut()),

@@ -158,9 +158,9 @@ impl<M: Machine> NodeHeap<M> {
     pub fn detach(&self, cache: &Cache) {
         for class in 0..CLASSES {
             self.empty_class(cache, class);
+            // Blocks given twice are found at once or never: a thread's end is no place for them.
+            let _ = self.flush_outbox(cache, class);
         }
-        // Blocks given twice are found at once or never: a thread's end is no place to report them.
-        let _ = self.flush_outbox(cache);
         self.drain(cache);
         for class in 0..CLASSES {
             self.retire_free(cache, class);

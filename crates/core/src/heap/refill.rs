@@ -29,8 +29,9 @@ const GROWN_BYTES: usize = 64 * 1024;
 const GROWN_LEN: usize = 2048;
 /// Bytes the first refill of a class takes: few pages are touched before the program does.
 const FIRST_BATCH_BYTES: usize = 512;
-/// Bytes of other caches' blocks that wait in the outbox at most.
-const OUTBOX_BYTES: usize = 16 * 1024;
+/// Bytes of other caches' blocks of one class that wait in the outbox at most. By class, because
+/// blocks of one class that are freed together often lie together, and then go back together.
+const OUTBOX_BYTES: usize = 4 * 1024;
 /// Bytes given back before the heap is told.
 const GIVEN_BYTES: usize = 256 * 1024;
 /// Idle caches asked for a slab before a new one is cut.
@@ -299,19 +300,24 @@ impl<M: Machine> NodeHeap<M> {
         block: *mut Block,
         class: SizeClass,
     ) -> Result<(), Misuse> {
+        let outbox = &cache.outbox[class.index()];
         // SAFETY: the block is free now, and ours until its bit is set.
-        unsafe { Block::link(block, cache.outbox.get(), cache.key.get()) };
-        cache.outbox.set(block);
-        let bytes = cache.outbox_bytes.get() + class.size();
-        cache.outbox_bytes.set(bytes);
-        if bytes >= OUTBOX_BYTES { self.flush_outbox(cache) } else { Ok(()) }
+        unsafe { Block::link(block, outbox.get(), cache.key.get()) };
+        outbox.set(block);
+        let len = cache.outbox_len[class.index()].get() + 1;
+        cache.outbox_len[class.index()].set(len);
+        if len as usize * class.size() < OUTBOX_BYTES {
+            Ok(())
+        } else {
+            self.flush_outbox(cache, class.index())
+        }
     }
 
-    /// Sends the outbox's blocks to where they belong.
-    pub(super) fn flush_outbox(&self, cache: &Cache) -> Result<(), Misuse> {
+    /// Sends the outbox's blocks of a class to where they belong.
+    pub(super) fn flush_outbox(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
         let _busy = Busy::new(cache);
-        cache.outbox_bytes.set(0);
-        self.give_all(cache, cache.outbox.replace(ptr::null_mut()))
+        cache.outbox_len[class].set(0);
+        self.give_all(cache, cache.outbox[class].replace(ptr::null_mut()))
     }
 
     /// Gives a linked list of blocks back to their slabs, neighbours in the list that lie in one
