@@ -1,3 +1,5 @@
+//! The finisher against stories told by hand: order, reallocation, forks, ends.
+
 use super::*;
 use crate::spool::codec::Encoder;
 use crate::spool::facts::FactWriter;

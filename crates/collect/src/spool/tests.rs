@@ -1,3 +1,5 @@
+//! A spool written and read back: every shape of event, cut-off files, damage.
+
 use super::codec::{Encoder, Event};
 use super::facts::FactWriter;
 use super::*;

@@ -1,3 +1,5 @@
+//! The ring with one producer and one consumer, and with a producer that lies.
+
 use super::*;
 use crate::packed::Kind;
 use std::sync::Arc;
