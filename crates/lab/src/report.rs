@@ -354,12 +354,12 @@ impl Story<'_> {
 
     fn foot(&self, out: &mut String) {
         let json = serde_json::to_vec(self.document).unwrap_or_default();
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<footer><p class=\"screen-only\"><a download=\"freehold-results.json\" \
              href=\"data:application/json;base64,{}\">Download every number of this page</a> as \
              JSON, schema version {} (times and machine facts not included).</p><p>Made by \
-             Freehold {}. This file is complete in itself and loads nothing.</p></footer></body></html>\n",
+             Freehold {}. This file is complete in itself and loads nothing.</p></footer></body></html>",
             base64(&json),
             self.document.schema_version,
             env!("CARGO_PKG_VERSION")

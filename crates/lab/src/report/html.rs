@@ -120,9 +120,9 @@ impl Figure<'_> {
                 self.table
             );
         }
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<p class=\"made\">Made by <code>{}</code></p></figure>\n",
+            "<p class=\"made\">Made by <code>{}</code></p></figure>",
             Escaped(self.command)
         );
     }

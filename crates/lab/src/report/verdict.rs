@@ -78,7 +78,9 @@ fn measured(allocators: &[&Outcome]) -> Vec<Phrase> {
         return sentence(&["", &lean.name, &format!(" uses the least memory: {lean_memory}.")]);
     };
     let level: Vec<_> = by_time[1..].iter().filter(|o| is_tie(fast, o)).collect();
-    let speed = human::seconds(time(fast));
+    let once = fast.spread.is_none_or(|spread| spread.runs < 2);
+    let single = if once { " in a single run" } else { "" };
+    let speed = human::seconds(time(fast)) + single;
     let against = against_usual(fast, &by_time);
     let also = match level.as_slice() {
         [] => format!(" ({speed}{against})."),
