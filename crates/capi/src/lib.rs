@@ -8,17 +8,19 @@
 //!
 //! The names are exported with the feature `preload` only:
 //! `cargo rustc -p freehold-capi --profile preload --features preload --crate-type cdylib`.
-//! Invariant: no panic is reachable and nothing unwinds through here; start-up does nothing.
+//! Invariant: nothing unwinds through here, and start-up does nothing.
 #![no_std]
 
 pub mod inspect;
 pub mod malloc;
 pub mod operators;
 
-/// Nothing here panics; if something did, the program would stop.
+/// What panics is a broken invariant (an index out of the range that the structures promise): it
+/// stops the program with a fixed message, and neither allocates nor unwinds.
 #[cfg(all(feature = "preload", not(test)))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    freehold::process::complain(b"freehold: the heap's structures are damaged; stopping\n");
     // SAFETY: ends the process.
     unsafe { libc::abort() }
 }

@@ -11,6 +11,9 @@ use freehold_os::thread::{Stack, drop_capabilities, spawn};
 
 /// Between two rounds. Two rounds of rest make a page idle: one second, give or take.
 const ROUND_NS: u64 = 400_000_000;
+/// Units in use (32 GiB) for each of which a round waits so long: looking at them all costs about ten
+/// nanoseconds each, and the purger shall take at most one hundredth of a processor.
+const ROUND_UNITS: usize = 1 << 19;
 /// Rounds without work before it sleeps.
 const PATIENCE: u32 = 3;
 
@@ -72,7 +75,8 @@ fn work() {
     let never = AtomicU32::new(0);
     let mut idle = 0;
     while idle < PATIENCE {
-        HEAP.machine().sleep_on(&never, 0, Some(ROUND_NS));
+        let rounds = 1 + HEAP.usage().used / ROUND_UNITS;
+        HEAP.machine().sleep_on(&never, 0, Some(ROUND_NS * rounds as u64));
         let done = HEAP.purge(false);
         idle = if done.bytes == 0 && !done.unsettled { idle + 1 } else { 0 };
     }

@@ -19,7 +19,7 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-/// Bytes a full stack holds at first, and a refill takes at most.
+/// Bytes a full stack holds at first.
 const STACK_BYTES: usize = 16 * 1024;
 /// Blocks a full stack holds at first, at most.
 const STACK_LEN: usize = 256;
@@ -29,6 +29,8 @@ const GROWN_BYTES: usize = 64 * 1024;
 const GROWN_LEN: usize = 2048;
 /// Bytes the first refill of a class takes: few pages are touched before the program does.
 const FIRST_BATCH_BYTES: usize = 512;
+/// Bytes a refill takes at most.
+const BATCH_BYTES: usize = 4 * 1024;
 /// Bytes of other caches' blocks of one class that wait in the outbox at most. By class, because
 /// blocks of one class that are freed together often lie together, and then go back together.
 const OUTBOX_BYTES: usize = 4 * 1024;
@@ -94,7 +96,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.drain(cache);
         let want = cache.batch[index].get() as usize;
-        cache.batch[index].set((want * 2).min(first_limit(class)) as u16);
+        cache.batch[index].set((want * 2).min(fitting(class, BATCH_BYTES, STACK_LEN)) as u16);
         let mut chain = Chain::new(cache.key.get());
         while chain.len * 2 < want {
             let slab = cache.slabs[index].get();
