@@ -103,6 +103,8 @@ pub struct Cache {
     pub(super) batch: [Cell<u16>; CLASSES],
     /// How many blocks a stack holds; grows when blocks go back and forth.
     pub(super) limit: [Cell<u16>; CLASSES],
+    /// How many the stack in use may hold now: `room` counts down from here.
+    pub(super) granted: [Cell<u16>; CLASSES],
     /// Blocks went back to slabs since the last refill.
     pub(super) gave: [Cell<bool>; CLASSES],
     /// Slabs with free blocks; the first is the one being allocated from.
@@ -151,6 +153,7 @@ impl Cache {
             spare_len: [const { Cell::new(0) }; CLASSES],
             batch: [const { Cell::new(0) }; CLASSES],
             limit: [const { Cell::new(0) }; CLASSES],
+            granted: [const { Cell::new(0) }; CLASSES],
             gave: [const { Cell::new(false) }; CLASSES],
             slabs: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             outbox: [const { Cell::new(ptr::null_mut()) }; CLASSES],

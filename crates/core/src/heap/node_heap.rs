@@ -136,9 +136,9 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: the page is ours, aligned, and zero, which is a valid cache.
         let cache = unsafe { &*new };
         for class in SizeClass::all() {
-            let limit = super::refill::first_limit(class) as u16;
-            cache.limit[class.index()].set(limit);
-            cache.room[class.index()].set(limit as i32);
+            let limit = super::refill::first_limit(class);
+            cache.limit[class.index()].set(limit as u16);
+            super::refill::grant(cache, class.index(), limit, 0);
             cache.batch[class.index()].set(super::refill::first_batch(class) as u16);
         }
         cache.key.set(self.key.load(Ordering::Relaxed));

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! empty:  the spare stack, else bits of listed slabs, else an idle cache's slab, else a new one
-//! full:   becomes the spare stack; the spare one before it goes back to its slabs' bits
+//! full:   becomes the spare stack; if there is one already, a few of its blocks go back to bits
 //! ```
 //!
 //! Two stacks a class, after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1: a program that
-//! swings around the edge of one stack does not pay for it.
+//! swings around the edge of one stack does not pay for it. Unlike there, a spare stack goes back in
+//! steps of at most [`STEP`] blocks: the worst call is short.
 
 use super::cache::{Block, Cache};
 use super::node_heap::{Misuse, NodeHeap};
@@ -29,8 +30,10 @@ const GROWN_BYTES: usize = 64 * 1024;
 const GROWN_LEN: usize = 2048;
 /// Bytes the first refill of a class takes: few pages are touched before the program does.
 const FIRST_BATCH_BYTES: usize = 512;
+/// Blocks that one call moves between a stack and slabs, at most.
+const STEP: usize = 64;
 /// Bytes a refill takes at most.
-const BATCH_BYTES: usize = 4 * 1024;
+const BATCH_BYTES: usize = 8 * 1024;
 /// Bytes of other caches' blocks of one class that wait in the outbox at most. By class, because
 /// blocks of one class that are freed together often lie together, and then go back together.
 const OUTBOX_BYTES: usize = 4 * 1024;
@@ -85,9 +88,8 @@ impl<M: Machine> NodeHeap<M> {
         let spare = cache.spare[index].replace(ptr::null_mut());
         if !spare.is_null() {
             cache.heads[index].set(spare);
-            let len = cache.spare_len[index].replace(0);
-            cache.room[index].set(cache.limit[index].get() as i32 - len as i32);
-            return;
+            let len = cache.spare_len[index].replace(0) as usize;
+            return grant(cache, index, len.max(cache.limit[index].get() as usize), len);
         }
         if cache.gave[index].replace(false) {
             // Blocks went back only to be fetched again: hold more of them.
@@ -96,7 +98,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.drain(cache);
         let want = cache.batch[index].get() as usize;
-        cache.batch[index].set((want * 2).min(fitting(class, BATCH_BYTES, STACK_LEN)) as u16);
+        cache.batch[index].set((want * 2).min(fitting(class, BATCH_BYTES, STEP)) as u16);
         let mut chain = Chain::new(cache.key.get());
         while chain.len * 2 < want {
             let slab = cache.slabs[index].get();
@@ -113,7 +115,7 @@ impl<M: Machine> NodeHeap<M> {
                 self.forget(cache, slab);
             }
         }
-        cache.room[index].set(cache.limit[index].get() as i32 - chain.len as i32);
+        grant(cache, index, cache.limit[index].get() as usize, chain.len);
         cache.heads[index].set(chain.close());
     }
 
@@ -279,20 +281,34 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     pub fn overflow(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
         let _busy = Busy::new(cache);
-        let limit = cache.limit[class].get() as i32;
-        let spare = cache.spare[class].replace(cache.heads[class].replace(ptr::null_mut()));
-        cache.spare_len[class].set((limit - cache.room[class].get()) as u16);
-        cache.room[class].set(limit);
-        cache.gave[class].set(!spare.is_null());
-        self.give_all(cache, spare)
+        let limit = cache.limit[class].get() as usize;
+        let step = STEP.min(limit);
+        let mut len = (cache.granted[class].get() as i32 - cache.room[class].get()) as usize;
+        if cache.spare[class].get().is_null() {
+            cache.spare[class].set(cache.heads[class].replace(ptr::null_mut()));
+            cache.spare_len[class].set(len as u16);
+            len = 0;
+        }
+        let spare_len = cache.spare_len[class].get() as usize;
+        // Both stacks together hold twice the limit; what comes before the next call goes now.
+        if len + spare_len + step > 2 * limit {
+            cache.gave[class].set(true);
+            let (rest, given) = self.give_up_to(cache, cache.spare[class].get(), step)?;
+            cache.spare[class].set(rest);
+            cache.spare_len[class].set((spare_len - given) as u16);
+        }
+        grant(cache, class, len + step, len);
+        Ok(())
     }
 
     /// Gives both stacks of a class back to their slabs.
     pub(super) fn empty_class(&self, cache: &Cache, class: usize) {
-        for _ in 0..2 {
+        for stack in [&cache.heads[class], &cache.spare[class]] {
             // Misuse found here was caused long ago; see `detach`.
-            let _ = self.overflow(cache, class);
+            let _ = self.give_up_to(cache, stack.replace(ptr::null_mut()), usize::MAX);
         }
+        cache.spare_len[class].set(0);
+        grant(cache, class, cache.limit[class].get() as usize, 0);
     }
 
     /// Frees a block of another cache's slab.
@@ -319,15 +335,22 @@ impl<M: Machine> NodeHeap<M> {
     pub(super) fn flush_outbox(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
         let _busy = Busy::new(cache);
         cache.outbox_len[class].set(0);
-        self.give_all(cache, cache.outbox[class].replace(ptr::null_mut()))
+        let outbox = cache.outbox[class].replace(ptr::null_mut());
+        self.give_up_to(cache, outbox, usize::MAX).map(|_| ())
     }
 
-    /// Gives a linked list of blocks back to their slabs, neighbours in the list that lie in one
-    /// word of bits together.
-    fn give_all(&self, cache: &Cache, mut block: *mut Block) -> Result<(), Misuse> {
+    /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie
+    /// in one word of bits together, until `most` or a few more are given. Answers the rest of the
+    /// list and how many were given.
+    fn give_up_to(
+        &self,
+        cache: &Cache,
+        mut block: *mut Block,
+        most: usize,
+    ) -> Result<(*mut Block, usize), Misuse> {
         let mut region = self.runs.primary();
-        let mut given = 0;
-        while !block.is_null() {
+        let (mut given, mut bytes) = (0, 0);
+        while !block.is_null() && given < most {
             if !region.contains(block.addr()) {
                 region = self.runs.region_of(block.addr()).ok_or(Misuse::NotABlock)?;
             }
@@ -335,10 +358,12 @@ impl<M: Machine> NodeHeap<M> {
             // SAFETY: the list's blocks lie in slabs, which cannot be retired while we hold them.
             let it = unsafe { &*slab };
             let size = it.class().size();
-            given += self.give_some(cache, it, &mut block)? * size;
+            let some = self.give_some(cache, it, &mut block)?;
+            given += some;
+            bytes += some * size;
         }
-        self.account(cache, given);
-        Ok(())
+        self.account(cache, bytes);
+        Ok((block, given))
     }
 
     /// Gives the first blocks of the list back, as far as they lie in one word of `slab`.
@@ -410,6 +435,12 @@ impl<M: Machine> NodeHeap<M> {
             self.pressure.fetch_add(given, Ordering::Relaxed);
         }
     }
+}
+
+/// Lets the stack of a class, which holds `len` blocks, grow to `granted`.
+pub(super) fn grant(cache: &Cache, class: usize, granted: usize, len: usize) {
+    cache.granted[class].set(granted as u16);
+    cache.room[class].set(granted as i32 - len as i32);
 }
 
 /// Puts a slab first in its owner's list.
