@@ -6,8 +6,9 @@
  *   cc program.c -lfreehold              linked, or
  *   LD_PRELOAD=libfreehold.so ./program  preloaded
  *
- * The environment: FREEHOLD_PURGE=on|off (default on): give the pages of freed memory back when the program rests.
- * Ignored in set-user-ID programs.
+ * The environment, ignored in set-user-ID programs:
+ *   FREEHOLD_LIMIT=2G       refuse requests once the heap holds so much (default none)
+ *   FREEHOLD_PURGE=on|off   give the pages of freed memory back when the program rests (default on)
  */
 #ifndef FREEHOLD_H
 #define FREEHOLD_H

@@ -95,6 +95,19 @@ fn address_space_may_be_short() {
 }
 
 #[test]
+fn a_limit_refuses_instead_of_killing() {
+    let Some(program) = compile("limited.c") else { return };
+    let output = Command::new(&program)
+        // The argument tells the program that the limit is somebody else's.
+        .arg("limited")
+        .env("LD_PRELOAD", library())
+        .env("FREEHOLD_LIMIT", "200M")
+        .output()
+        .expect("what was compiled runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn a_library_loaded_late_finds_its_thread_local_word() {
     let Some(program) = compile("late.c") else { return };
     let library = library().to_str().expect("a path of ours");

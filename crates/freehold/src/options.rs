@@ -22,13 +22,50 @@ pub struct OptionRow {
 }
 
 /// Every option there is.
-pub static OPTIONS: [OptionRow; 1] = [OptionRow {
-    name: c"FREEHOLD_PURGE",
-    default: "on",
-    values: "on, off",
-    sentence: "Give the pages of freed memory back to the system when a program rests.",
-    apply: purge,
-}];
+pub static OPTIONS: [OptionRow; 2] = [
+    OptionRow {
+        name: c"FREEHOLD_LIMIT",
+        default: "none",
+        values: "none, or bytes from 1M, as 500M or 2G",
+        sentence: "Refuse requests (null, ENOMEM, bad_alloc) once the heap holds so much.",
+        apply: limit,
+    },
+    OptionRow {
+        name: c"FREEHOLD_PURGE",
+        default: "on",
+        values: "on, off",
+        sentence: "Give the pages of freed memory back to the system when a program rests.",
+        apply: purge,
+    },
+];
+
+fn limit(value: &[u8]) -> bool {
+    if value == b"none" {
+        return true;
+    }
+    let Some(bytes) = size(value).filter(|&bytes| bytes >= 1 << 20) else { return false };
+    HEAP.set_limit(bytes);
+    true
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn size(text: &[u8]) -> Option<usize> {
+    let (digits, shift) = match text {
+        [digits @ .., b'K' | b'k'] => (digits, 10),
+        [digits @ .., b'M' | b'm'] => (digits, 20),
+        [digits @ .., b'G' | b'g'] => (digits, 30),
+        [digits @ .., b'T' | b't'] => (digits, 40),
+        digits => (digits, 0),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0usize, |sum, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        sum.checked_mul(10)?.checked_add(digit as usize)
+    })?;
+    number.checked_mul(1 << shift)
+}
 
 fn purge(value: &[u8]) -> bool {
     match value {
@@ -76,5 +113,31 @@ fn warn(row: &OptionRow, value: &[u8]) {
         b")\n",
     ] {
         machine.complain(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_suffixes() {
+        assert_eq!(size(b"123"), Some(123));
+        assert_eq!(size(b"2G"), Some(2 << 30));
+        assert_eq!(size(b"500m"), Some(500 << 20));
+        for bad in
+            [b"".as_slice(), b"G", b"-1", b"1.5G", b"2GB", b"99999999999999999999", b"17000000T"]
+        {
+            assert_eq!(size(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_option_is_named_after_the_project_and_explained() {
+        for row in &OPTIONS {
+            assert!(row.name.to_bytes().starts_with(b"FREEHOLD_"));
+            assert!(row.sentence.ends_with('.') && row.values.contains(row.default));
+        }
+        assert!(OPTIONS.is_sorted_by_key(|row| row.name), "in alphabetical order");
     }
 }

@@ -59,11 +59,13 @@ impl Bank {
         len
     }
 
-    /// The first unit of the lowest free run of `len` units at a multiple of `align` units (a
-    /// power of two up to 32).
+    /// The first unit of a free run of `len` units at a multiple of `align` units (a power of two
+    /// up to 32): the lowest that is all dirty, hence resident already, else the lowest.
     pub fn find(&self, len: usize, align: usize) -> Option<usize> {
         const ALIGNED: [u32; 6] = [!0, 0x5555_5555, 0x1111_1111, 0x0101_0101, 0x0001_0001, 1];
-        let found = starts(!self.used, len) & ALIGNED[align.trailing_zeros() as usize];
+        let aligned = ALIGNED[align.trailing_zeros() as usize];
+        let dirty = starts(self.dirty & !self.used, len) & aligned;
+        let found = if dirty != 0 { dirty } else { starts(!self.used, len) & aligned };
         (found != 0).then_some(found.trailing_zeros() as usize)
     }
 
@@ -114,6 +116,9 @@ mod tests {
         assert_eq!(bank.find(24, 8), Some(8));
         assert_eq!(bank.find(25, 1), None);
         assert_eq!(bank.longest(), 24);
+        let bank = Bank { dirty: 0b1110_0000_0000, ..bank };
+        assert_eq!(bank.find(3, 1), Some(9));
+        assert_eq!(bank.find(4, 1), Some(8));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl<M: Machine> NodeHeap<M> {
             return (ptr::null_mut(), false);
         }
         let units = size.div_ceil(UNIT).max(1);
-        let Some(run) = self.runs.take(&self.machine, units, align) else {
+        let Some(run) = self.take_run(units, align) else {
             return (ptr::null_mut(), false);
         };
         let Some(region) = self.runs.region_of(run.address) else {

@@ -10,7 +10,7 @@
 use super::cache::{Block, Cache, Freed};
 use super::slab::Slab;
 use super::tag::Tag;
-use crate::frames::{UNIT, runs::Runs};
+use crate::frames::{UNIT, region::Run, runs::Runs};
 use crate::machine::Machine;
 use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned};
 use crate::sync::Lock;
@@ -51,6 +51,8 @@ pub struct NodeHeap<M: Machine> {
     key: AtomicUsize,
     /// The cache of no thread; see `owner_of`.
     pub(super) lost: Cache,
+    /// Units that may be in use or resident; 0 is no limit.
+    limit: AtomicUsize,
     /// Bytes given back since the purger last slept.
     pub(super) pressure: AtomicUsize,
 }
@@ -77,6 +79,7 @@ impl<M: Machine> NodeHeap<M> {
             idle_len: AtomicUsize::new(0),
             key: AtomicUsize::new(0),
             lost: Cache::new(),
+            limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
         }
     }
@@ -90,6 +93,33 @@ impl<M: Machine> NodeHeap<M> {
     /// [`NodeHeap::attach`].
     pub fn set_key(&self, key: usize) {
         self.key.store(key, Ordering::Relaxed);
+    }
+
+    /// Limits what the heap may hold of the machine to `bytes`, at least one unit: beyond, requests
+    /// are refused. Several threads that ask at the same moment may pass it by what they ask for.
+    pub fn set_limit(&self, bytes: usize) {
+        self.limit.store((bytes / UNIT).max(1), Ordering::Relaxed);
+    }
+
+    /// A run of units, within the limit.
+    pub(super) fn take_run(&self, len: usize, align: usize) -> Option<Run> {
+        if self.allows(len) { self.runs.take(&self.machine, len, align) } else { None }
+    }
+
+    /// Whether `more` units are within the limit; gives dirty ones back if that helps.
+    pub(super) fn allows(&self, more: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == 0 {
+            return true;
+        }
+        let usage = self.usage();
+        if usage.used + more > limit {
+            return false;
+        }
+        if usage.used + usage.dirty + more > limit {
+            self.purge_units(true, &mut Default::default());
+        }
+        true
     }
 
     pub(super) fn with_registry<R>(&self, work: impl FnOnce(&mut Registry) -> R) -> R {
@@ -122,6 +152,7 @@ impl<M: Machine> NodeHeap<M> {
 
     fn new_cache(&self, registry: &mut Registry) -> *mut Cache {
         if registry.fresh_len == 0 {
+            // Not subject to the limit: enforcing it takes a lock that comes before the registry's.
             let Some(run) = self.runs.take(&self.machine, 1, 1) else { return ptr::null_mut() };
             if !run.zero {
                 // SAFETY: the unit was just handed to us.

@@ -68,7 +68,7 @@ impl<M: Machine> NodeHeap<M> {
         });
     }
 
-    fn purge_units(&self, at_once: bool, done: &mut Purged) {
+    pub(super) fn purge_units(&self, at_once: bool, done: &mut Purged) {
         let age = if at_once { 0 } else { UNIT_AGE };
         let mut from = (0, 0);
         loop {

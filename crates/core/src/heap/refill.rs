@@ -143,7 +143,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {
-        let Some(run) = self.runs.take(&self.machine, 1, 1) else { return false };
+        let Some(run) = self.take_run(1, 1) else { return false };
         let Some(region) = self.runs.region_of(run.address) else { return false };
         let slab: *mut Slab = region.descriptor(run.address).cast();
         // SAFETY: descriptors of committed units are readable and valid when zero; the unit is ours.
