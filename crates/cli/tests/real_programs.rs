@@ -101,15 +101,15 @@ fn main() {
 
 /// The package to install, if one is missing; says so.
 fn missing(program: &Program) -> Option<&'static str> {
-    let (command, package) =
-        program.needs.iter().find(|(command, _)| !is_installed(command))?;
+    let (command, package) = program.needs.iter().find(|(command, _)| !is_installed(command))?;
     eprintln!("{}: skipped without {command} (apt install {package})", program.name);
     Some(package)
 }
 
 fn is_installed(command: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(command).is_file()))
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
+    })
 }
 
 fn check(program: &Program) -> Result<(), Failed> {

@@ -32,7 +32,9 @@ fn however_a_program_ends_nothing_is_lost_and_its_status_is_passed_on() {
 
 #[test]
 fn what_the_program_prints_is_unchanged() {
-    let bench = Bench::c("#include <stdio.h>\nint main(void) { puts(\"out\"); fputs(\"err\\n\", stderr); }");
+    let bench = Bench::c(
+        "#include <stdio.h>\nint main(void) { puts(\"out\"); fputs(\"err\\n\", stderr); }",
+    );
     let output = bench.command(&[]).output().unwrap();
     assert_eq!(output.stdout, b"out\n");
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("err\n"));
@@ -54,7 +56,8 @@ int main(void) {
 fn a_killed_recorder_ends_the_recording_and_not_the_program() {
     use std::io::{BufRead, BufReader, Read};
     let bench = Bench::c(WORKING);
-    let mut recorder = bench.command(&[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut recorder =
+        bench.command(&[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut output = BufReader::new(recorder.stdout.take().unwrap());
     let mut begun = String::new();
     output.read_line(&mut begun).unwrap();
@@ -64,7 +67,8 @@ fn a_killed_recorder_ends_the_recording_and_not_the_program() {
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
     assert_eq!(begun + &rest, "begun\ndone\n", "the program ran on to its end");
-    let finished = freehold().args(["record", "--finish"]).arg(bench.trace_path()).output().unwrap();
+    let finished =
+        freehold().args(["record", "--finish"]).arg(bench.trace_path()).output().unwrap();
     let said = String::from_utf8_lossy(&finished.stderr).into_owned();
     assert!(said.contains("did not end properly"), "{said}");
     assert!(Seen::read(&bench.trace_path()).trace.events() < 6_000_100);
@@ -125,7 +129,8 @@ fn what_cannot_be_started_is_explained() {
 fn an_output_that_cannot_be_is_refused_before_anything_runs() {
     let bench = Bench::c("#include <stdio.h>\nint main(void) { puts(\"ran\"); }");
     for output in ["/no/such/folder/t.fht", "/", "/dev/null"] {
-        let done = freehold().args(["record", "-o", output, "--"]).arg(&bench.program).output().unwrap();
+        let done =
+            freehold().args(["record", "-o", output, "--"]).arg(&bench.program).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(125), "{output}: {said}");
         assert!(said.contains(output), "{said}");
@@ -139,7 +144,8 @@ fn an_interrupt_sent_to_the_recorder_reaches_the_program() {
         int main(void) { free(malloc(5201)); puts(\"begun\"); fflush(stdout); for (;;) pause(); }";
     use std::io::{BufRead, BufReader};
     let bench = Bench::c(WAITING);
-    let mut recorder = bench.command(&[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut recorder =
+        bench.command(&[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(recorder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let begun = Instant::now();

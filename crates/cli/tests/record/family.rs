@@ -74,7 +74,10 @@ fn resizes_keep_their_object_and_failures_are_no_objects() {
     let recorded = Bench::c(FAMILY).record(&[]);
     let seen = recorded.seen();
     let resized_to = |size: u64| {
-        seen.count(0, |event| matches!(event, Event::Realloc { request, .. } if request.size == size))
+        seen.count(
+            0,
+            |event| matches!(event, Event::Realloc { request, .. } if request.size == size),
+        )
     };
     assert_eq!((resized_to(100_003), resized_to(1004)), (1, 1));
     let failed = seen.count(0, |event| matches!(event, Event::Failed { .. }));

@@ -128,7 +128,8 @@ fn frees_by_other_threads_are_matched_without_a_guess() {
     let recorded = Bench::c(EXCHANGE).record(&[]);
     recorded.assert_clean();
     let seen = recorded.seen();
-    let own = |request: &&freehold_trace::Request| request.api == Api::Malloc && is_own(request.size);
+    let own =
+        |request: &&freehold_trace::Request| request.api == Api::Malloc && is_own(request.size);
     let made = seen.requests().iter().filter(own).count();
     let mut sizes = HashMap::new();
     let (mut freed, mut remote_frees) = (0, 0);

@@ -1,3 +1,5 @@
+//! The report on made-up outcomes: what it says, and that it says it safely.
+
 use super::*;
 
 fn story_of<'a>(

@@ -1,3 +1,5 @@
+//! The engine on traces of a few events, with every number computed by hand.
+
 use super::*;
 use crate::simulate::memory::Memory;
 use freehold_core::blocks::{BestFit, GoodFit};

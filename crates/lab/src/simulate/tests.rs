@@ -1,3 +1,5 @@
+//! Whole replays of small traces written by the tests.
+
 use super::*;
 use freehold_core::policy::POLICIES;
 use freehold_trace::{Api, Event, Header, ObjectId, Record, Request, ThreadId, Tick, Writer};

@@ -111,6 +111,23 @@ impl Page<'_> {
         self.line(&format!("  {label:<LABEL$} {text}"));
     }
 
+    /// As many items on a line as fit; nothing where there are none.
+    fn list(&mut self, label: &str, items: &[String]) {
+        let mut label = label;
+        let mut line = String::new();
+        for item in items {
+            if LABEL + line.chars().count() + item.chars().count() + 6 > WIDTH {
+                self.entry(label, &format!("{line},"));
+                (label, line) = ("", String::new());
+            }
+            line += if line.is_empty() { "" } else { ", " };
+            line += item;
+        }
+        if !line.is_empty() {
+            self.entry(label, &line);
+        }
+    }
+
     /// A moment, in the unit of the trace.
     fn moment(&self, seconds: f64) -> String {
         if self.header.ticks_are_events {
@@ -182,9 +199,7 @@ impl Page<'_> {
         let used = families.iter().filter(|(_, count)| *count > 0);
         let list: Vec<String> =
             used.map(|(n, count)| format!("{n} {}", human::count(*count))).collect();
-        if !list.is_empty() {
-            self.entry("calls", &list.join(", "));
-        }
+        self.list("calls", &list);
         let remote = calls.remote_frees as f64 / calls.frees.max(1) as f64;
         let remote = match calls.remote_frees {
             0 => String::new(),
