@@ -187,6 +187,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Takes the cache of a thread that exits: gives back what lies in its stacks, frees what
     /// holds no block, and leaves the rest for adoption.
     pub fn detach(&self, cache: &Cache) {
+        cache.busy.set(true);
         for class in 0..CLASSES {
             self.empty_class(cache, class);
             // Blocks given twice are found at once or never: a thread's end is no place for them.
@@ -198,6 +199,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.with_registry(|registry| {
             cache.attached.set(false);
+            cache.busy.set(false);
             cache.next_idle.set(registry.idle);
             registry.idle = ptr::from_ref(cache).cast_mut();
             self.idle_len.fetch_add(1, Ordering::Relaxed);

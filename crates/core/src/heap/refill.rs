@@ -49,10 +49,10 @@ pub(super) const fn first_limit(class: SizeClass) -> usize {
     fitting(class, STACK_BYTES, STACK_LEN)
 }
 
-/// How many blocks of `class` make up `bytes`, from two to `most`.
+/// How many blocks of `class` make up `bytes`, from one to `most`.
 const fn fitting(class: SizeClass, bytes: usize, most: usize) -> usize {
     match bytes / class.size() {
-        0..=2 => 2,
+        0 => 1,
         len if len > most => most,
         len => len,
     }
