@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
@@ -31,7 +32,10 @@ fn library() -> &'static Path {
 /// Compiles a program; `None`, with a word about it, without a compiler.
 fn compile(source: &str) -> Option<PathBuf> {
     let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-    let program = folder().join(source.replace('.', "-"));
+    // A name of its own: tests run at once, and some share a source.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let program = folder().join(format!("{}-{number}", source.replace('.', "-")));
     let output = Command::new(compiler)
         // -fno-builtin: else pairs of malloc and free are compiled away.
         .args(["-O1", "-fno-builtin", "-pthread", "-o"])
