@@ -197,18 +197,11 @@ fn ctrl_c_leaves_nothing_behind() {
         ["replay", &sample.trace(), "--on", "policies", "-o", &sample.named("results.json")];
     let mut child =
         freehold(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    if !status.is_ok_and(|status| status.success()) {
-        println!("skipped: there is no `kill` command here");
-        child.wait().unwrap();
-        return;
-    }
+    // All policies on a million events take far longer than this.
+    std::thread::sleep(Duration::from_millis(100));
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
     let ended = child.wait().unwrap();
-    if ended.success() {
-        println!("skipped: this machine replays a million events in under 300 ms");
-        return;
-    }
     assert_eq!(ended.code(), Some(130));
     let names: Vec<_> =
         fs::read_dir(sample.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

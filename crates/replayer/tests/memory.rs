@@ -67,7 +67,7 @@ fn every_allocator_of_this_machine_replays_a_tangle() {
     let prepared = tangle(4, 50_000, 6);
     for known in ["jemalloc", "mimalloc", "tcmalloc-minimal"] {
         if !installed(&[]).iter().any(|one| one.name == known) {
-            println!("skipped: {known} is not installed");
+            freehold_testkit::skip(&format!("{known} is not installed"));
         }
     }
     for allocator in installed(&[]) {

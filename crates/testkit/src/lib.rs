@@ -6,6 +6,7 @@
 //!    shadow     the oracle: what must be where, and what must be in it
 //!    memory     a region of ordinary memory
 //!    failing_machine   for the malloc: ordinary memory whose nth call fails
+//!    skip              what a test says that lacks a tool
 //! ```
 //!
 //! A failure is a [`Failure`]: the promise that was broken and the shortest program found that
@@ -16,8 +17,10 @@ pub mod memory;
 pub mod programs;
 pub mod run;
 pub mod shadow;
+pub mod skip;
 
 pub use memory::SimRegion;
 pub use programs::{Op, Program};
 pub use run::{Failure, hunt, run_program};
 pub use shadow::{Fault, ShadowHeap};
+pub use skip::skip;

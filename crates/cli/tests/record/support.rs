@@ -22,7 +22,7 @@ impl Bench {
     pub fn cxx(source: &str) -> Option<Bench> {
         let bench = Bench::compile("c++", "program.cc", source, &["-std=c++17"]);
         if bench.is_none() {
-            eprintln!("skipped: no C++ compiler named c++");
+            freehold_testkit::skip("no C++ compiler named c++ (apt install g++)");
         }
         bench
     }

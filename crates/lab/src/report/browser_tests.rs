@@ -101,7 +101,7 @@ fn look(browser: &Path, folder: &Path, width: u32, dark: bool) -> Seen {
 #[test]
 fn a_browser_shows_it_quietly_on_phone_and_desk_in_light_and_dark() {
     let Some(browser) = browser() else {
-        println!("skipped: none of {BROWSERS:?} is installed");
+        freehold_testkit::skip(&format!("none of {BROWSERS:?} is installed"));
         return;
     };
     let folder = tempfile::tempdir().unwrap();

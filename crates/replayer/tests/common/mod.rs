@@ -103,7 +103,7 @@ impl Library {
         match built {
             Ok(status) => assert!(status.success(), "cc failed on {}", source.display()),
             Err(error) => {
-                println!("skipped: no C compiler ({error})");
+                freehold_testkit::skip(&format!("no C compiler ({error})"));
                 return None;
             }
         }
