@@ -114,6 +114,8 @@ pub struct Cache {
     pub(super) outbox_len: [Cell<u16>; CLASSES],
     /// Bytes given back to slabs since the heap was last told.
     pub(super) given: Cell<usize>,
+    /// The class whose spare stack goes back next; see `shed`.
+    pub(super) next_shed: Cell<u8>,
     /// The next cache without a thread; under the registry's lock.
     pub(super) next_idle: Cell<*mut Cache>,
     /// The next of all caches; constant once set.
@@ -159,6 +161,7 @@ impl Cache {
             outbox: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             outbox_len: [const { Cell::new(0) }; CLASSES],
             given: Cell::new(0),
+            next_shed: Cell::new(0),
             next_idle: Cell::new(ptr::null_mut()),
             next_of_all: Cell::new(ptr::null_mut()),
             busy: Cell::new(false),

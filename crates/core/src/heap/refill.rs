@@ -15,7 +15,7 @@ use super::slab::{Chain, Slab};
 use super::tag::{self, SPARSE, Tag};
 use crate::frames::UNIT;
 use crate::machine::Machine;
-use crate::size_class::SizeClass;
+use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -139,7 +139,28 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Lists a slab of `class` with free blocks: one that an idle cache has, else a new one.
     fn find_slab(&self, cache: &Cache, class: SizeClass) -> bool {
-        self.adopt(cache, class) || self.cut_slab(cache, class)
+        if self.adopt(cache, class) {
+            return true;
+        }
+        self.shed(cache, class);
+        self.cut_slab(cache, class)
+    }
+
+    /// Before memory is taken for one class, another one's spare stack goes back, each class in
+    /// turn, at most [`STEP`] blocks: the few that are held for a class nobody asks for any more
+    /// would keep many slabs in use.
+    fn shed(&self, cache: &Cache, class: SizeClass) {
+        let other = cache.next_shed.get() as usize;
+        cache.next_shed.set(((other + 1) % CLASSES) as u8);
+        if other != class.index() {
+            // Misuse found here was caused long ago; see `detach`.
+            let spare = cache.spare[other].replace(ptr::null_mut());
+            let given = self.give_up_to(cache, spare, STEP);
+            let (rest, len) = given.unwrap_or((ptr::null_mut(), 0));
+            let left = if rest.is_null() { 0 } else { cache.spare_len[other].get() - len as u16 };
+            cache.spare[other].set(rest);
+            cache.spare_len[other].set(left);
+        }
     }
 
     fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {
