@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         Command::Workload(args) => commands::workload::run(args),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("freehold: {error:#}");
+        eprintln!("freehold: {}", ui::in_one_line(&error));
         ExitCode::FAILURE
     })
 }

@@ -53,6 +53,18 @@ fn new_bar(label: &'static str) -> ProgressBar {
     bar
 }
 
+/// The error and its causes in one line; a cause that the words before it already say is left out.
+pub fn in_one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line += if line.is_empty() { "" } else { ": " };
+            line += &cause;
+        }
+    }
+    line
+}
+
 /// A flag that SIGINT and SIGTERM raise. The first asks the work to stop tidily; a second one ends
 /// the process at once.
 pub fn interrupted() -> Arc<AtomicBool> {
@@ -71,4 +83,16 @@ pub fn interrupted() -> Arc<AtomicBool> {
 /// Whether the flag was raised.
 pub fn is_raised(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_one_line;
+    use anyhow::anyhow;
+
+    #[test]
+    fn no_cause_is_told_twice() {
+        let error = anyhow!("the disk is full").context("a.fht: the disk is full").context("sorry");
+        assert_eq!(in_one_line(&error), "sorry: a.fht: the disk is full");
+    }
 }

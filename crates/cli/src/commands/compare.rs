@@ -106,7 +106,7 @@ fn failed_recording(error: anyhow::Error) -> Result<ExitCode> {
     match error.downcast_ref() {
         Some(RecordError::Interrupted { .. }) => Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
         Some(RecordError::Launch { status, .. }) => {
-            eprintln!("freehold: {error:#}");
+            eprintln!("freehold: {}", ui::in_one_line(&error));
             Ok(ExitCode::from(*status))
         }
         _ => Err(error),
