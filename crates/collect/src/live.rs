@@ -3,13 +3,16 @@
 //! Invariant: events of one thread reach the spool in the order of their ring, whatever ring it is.
 
 use crate::mapping::Shared;
-use crate::spool::SpoolWriter;
 use crate::spool::codec::Encoder;
+use crate::spool::{Pace, SpoolWriter};
 use freehold_record::packed::{Kind, Packed, TICK_BITS};
 use freehold_record::ring::{self, RingHead, Slot};
 use freehold_record::ring_set::{RINGS, RingSet, SLOTS};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
+
+/// Events waiting in a ring from which on the drain is behind: its producer may soon have to wait.
+const BEHIND: u64 = SLOTS as u64 / 2;
 
 /// A process being recorded.
 pub struct Live {
@@ -55,14 +58,14 @@ impl Live {
                 }
                 let thread = head.rare.0.thread.load(Ordering::Relaxed);
                 let encoder = threads.entry(thread).or_default();
-                let ended = ring.drain(head, slots, encoder, &mut events, &mut |encoder| {
-                    spool.events(*number, thread, encoder);
+                let ended = ring.drain(head, slots, encoder, &mut events, &mut |encoder, pace| {
+                    spool.events(*number, thread, encoder, pace);
                 });
                 if state == ring::CLOSED {
                     head.set_free();
                 }
                 if ended {
-                    spool.events(*number, thread, encoder);
+                    spool.events(*number, thread, encoder, Pace::Calm);
                     threads.remove(&thread);
                 }
             }
@@ -73,7 +76,7 @@ impl Live {
     /// Stores what waits, so that a killed parent loses little.
     pub fn flush(&mut self, spool: &mut SpoolWriter) {
         for (&thread, encoder) in &mut self.threads {
-            spool.events(self.number, thread, encoder);
+            spool.events(self.number, thread, encoder, Pace::Calm);
         }
     }
 
@@ -102,13 +105,15 @@ impl Ring {
         slots: &[Slot; SLOTS],
         encoder: &mut Encoder,
         events: &mut u64,
-        store: &mut impl FnMut(&mut Encoder),
+        store: &mut impl FnMut(&mut Encoder, Pace),
     ) -> bool {
         let range = head.published(self.tail, SLOTS as u64);
         if range.is_empty() {
             return false;
         }
-        *events += range.end - range.start;
+        let waiting = range.end - range.start;
+        *events += waiting;
+        let pace = if waiting > BEHIND { Pace::Behind } else { Pace::Calm };
         let mut ended = false;
         for at in range.clone() {
             let event = slots[at as usize & (SLOTS - 1)].get();
@@ -129,7 +134,7 @@ impl Ring {
             }
             encoder.push(kind, event, tick);
             if encoder.len() >= crate::spool::BLOCK_BYTES {
-                store(encoder);
+                store(encoder, pace);
             }
         }
         self.tail = range.end;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   block: magic, kind, process, thread, events, raw bytes, stored bytes, crc of all this and the
-//!          payload; payload (events: zstd)
+//!          payload; payload (events: zstd, or packed only where there was no time for it)
 //! ```
 //!
 //! Invariant: the file is a sequence of whole blocks; what a killed parent leaves behind its last
@@ -17,7 +17,7 @@ mod read;
 mod write;
 
 pub use read::{Spool, Stream};
-pub use write::SpoolWriter;
+pub use write::{Pace, SpoolWriter};
 
 /// Raw bytes after which a block of events is stored.
 pub const BLOCK_BYTES: usize = 64 << 10;
@@ -30,7 +30,7 @@ pub enum Kind {
     Start = 1,
     /// A process began.
     Process = 2,
-    /// Events of a thread.
+    /// Events of a thread, compressed.
     Events = 3,
     /// A process ended.
     End = 4,
@@ -38,6 +38,15 @@ pub enum Kind {
     Clock = 5,
     /// The recording ended properly: the last block.
     Finish = 6,
+    /// Events of a thread, not compressed: the drain was behind its producers.
+    RawEvents = 7,
+}
+
+impl Kind {
+    /// Whether the block holds events.
+    pub fn is_events(self) -> bool {
+        matches!(self, Kind::Events | Kind::RawEvents)
+    }
 }
 
 /// Before every block.
@@ -96,6 +105,7 @@ impl BlockHead {
             4 => Kind::End,
             5 => Kind::Clock,
             6 => Kind::Finish,
+            7 => Kind::RawEvents,
             _ => return None,
         };
         let first = u64::from(word(20)) | u64::from(word(24)) << 32;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::spool::codec::Encoder;
 use crate::spool::facts::FactWriter;
-use crate::spool::{Kind as Block, SpoolWriter};
+use crate::spool::{Kind as Block, Pace, SpoolWriter};
 use freehold_record::hello::NOBODY;
 use freehold_record::packed::{Kind, Packed};
 use freehold_trace::{Event, ObjectId, ProcessId, Record, ThreadId, Tick, Trace};
@@ -47,7 +47,7 @@ impl Story {
             let tick = ORIGIN + tick;
             encoder.push(kind, Packed::new(kind, address, 8, size, tick), tick);
         }
-        self.spool.events(process, thread, &mut encoder);
+        self.spool.events(process, thread, &mut encoder, Pace::Calm);
     }
 
     /// The trace, and what was said of it.

@@ -31,11 +31,13 @@ pub struct Event {
 
 /// Longest event: tag, time, address, size and slack.
 const LONGEST: usize = 1 + 8 + 6 + 10 + 10;
+/// Bytes of the first buffer of a thread.
+const SMALLEST: usize = 1 << 10;
 
 /// Packs the events of a block.
 #[derive(Default)]
 pub struct Encoder {
-    bytes: Vec<u8>,
+    out: Bytes,
     first: u64,
     tick: u64,
     address: u64,
@@ -46,61 +48,78 @@ impl Encoder {
     /// Adds an event at its whole tick (that of the event to come, for [`Kind::Wide`]).
     #[inline]
     pub fn push(&mut self, kind: Kind, event: Packed, tick: u64) {
-        if self.bytes.is_empty() {
+        if self.out.len == 0 {
             (self.first, self.tick) = (tick, tick);
         }
         self.count += u32::from(kind != Kind::Wide);
-        let mut out = Bytes { buffer: [0; LONGEST + 8], len: 1 };
+        self.out.make_room();
+        // The tag is written last, when the forms are known.
+        let tag = self.out.len;
+        self.out.len += 1;
         // A tick before the last one (a signal handler broke in) is moved to it.
         let time = tick.saturating_sub(self.tick);
         self.tick += time;
-        let time_form = out.time(time);
+        let time_form = self.out.time(time);
         let address_form = match kind {
             Kind::Wide => {
-                out.byte(event.wide_align_log2());
-                out.leb(event.1);
-                out.leb(event.wide_slack());
+                self.out.byte(event.wide_align_log2());
+                self.out.leb(event.1);
+                self.out.leb(event.wide_slack());
                 0
             }
             Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock => 0,
-            Kind::Free | Kind::ReallocBegin => out.address(event.address(), &mut self.address),
+            Kind::Free | Kind::ReallocBegin => self.out.address(event.address(), &mut self.address),
             _ => {
-                let form = out.address(event.address(), &mut self.address);
-                out.leb(event.size());
-                out.leb(event.slack());
+                let form = self.out.address(event.address(), &mut self.address);
+                self.out.leb(event.size());
+                self.out.leb(event.slack());
                 form
             }
         };
-        out.buffer[0] = kind as u8 | time_form << 4 | address_form << 6;
-        self.bytes.extend_from_slice(&out.buffer[..out.len]);
+        self.out.buffer[tag] = kind as u8 | time_form << 4 | address_form << 6;
     }
 
     /// Bytes so far.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.out.len
     }
 
     /// The block: bytes, events and first tick.
     pub fn block(&self) -> (&[u8], u32, u64) {
-        (&self.bytes, self.count, self.first)
+        (&self.out.buffer[..self.out.len], self.count, self.first)
     }
 
     /// Begins the next block.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.out.len = 0;
         self.count = 0;
         self.address = 0;
     }
 }
 
-/// An event being packed. Whole words are stored and the length moved by less, which is quicker
-/// than storing exact lengths; so the buffer is a word longer than the longest event.
+/// The packed bytes. Whole words are stored and the length moved by less, which is quicker than
+/// storing exact lengths; so the buffer always has room for the longest event and a word more.
+#[derive(Default)]
 struct Bytes {
-    buffer: [u8; LONGEST + 8],
+    buffer: Vec<u8>,
     len: usize,
 }
 
 impl Bytes {
+    /// Room for one event.
+    #[inline]
+    fn make_room(&mut self) {
+        if self.buffer.len() - self.len < LONGEST + 8 {
+            self.grow();
+        }
+    }
+
+    /// Twice as long: a thread that does little costs little.
+    #[cold]
+    fn grow(&mut self) {
+        self.buffer.resize((2 * self.buffer.len()).max(SMALLEST), 0);
+    }
+
     #[inline]
     fn word(&mut self, word: u64, bytes: usize) {
         self.buffer[self.len..self.len + 8].copy_from_slice(&word.to_le_bytes());

@@ -62,7 +62,7 @@ impl Spool {
         let mut offset = 0;
         while let Some((head, crc)) = spool.head(offset, len)? {
             let place = Place { offset: offset + HEAD_BYTES as u64, head, crc };
-            if head.kind == Kind::Events {
+            if head.kind.is_events() {
                 let threads = &mut spool.threads;
                 let index = *by_thread.entry((head.process, head.thread)).or_insert_with(|| {
                     threads.push((head.process, head.thread, Vec::new()));
@@ -89,7 +89,7 @@ impl Spool {
         }
         let mut bytes = [0; HEAD_BYTES];
         self.file.read_exact_at(&mut bytes, offset)?;
-        let limit = |kind| if kind == Kind::Events { MAX_BLOCK } else { MAX_FACT };
+        let limit = |kind: Kind| if kind.is_events() { MAX_BLOCK } else { MAX_FACT };
         Ok(BlockHead::decode(&bytes).filter(|(head, _)| {
             head.raw_len <= limit(head.kind)
                 && head.stored_len <= limit(head.kind)
@@ -158,7 +158,10 @@ impl Stream {
         let mut stored = Vec::new();
         for place in self.places.by_ref() {
             let sound = spool.stored(&place, &mut stored)?;
-            let raw = zstd::bulk::decompress(&stored, place.head.raw_len as usize);
+            let raw = match place.head.kind {
+                Kind::RawEvents => Ok(std::mem::take(&mut stored)),
+                _ => zstd::bulk::decompress(&stored, place.head.raw_len as usize),
+            };
             if let (true, Ok(raw)) = (sound, raw) {
                 self.block = raw;
                 self.decoder = Decoder::new(place.head.first);

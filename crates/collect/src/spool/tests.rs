@@ -42,7 +42,7 @@ fn every_shape_of_event_survives() {
         let (kind, address) = (Op::Aligned, 4096);
         expected.push(Event { tick, kind, address, size, slack, align_log2: 12 });
     }
-    writer.events(3, 1, &mut encoder);
+    writer.events(3, 1, &mut encoder, Pace::Calm);
     let spool = Spool::open(&path).unwrap();
     assert_eq!(read_all(&spool, 0), expected);
 }
@@ -61,7 +61,9 @@ fn threads_are_read_apart_and_facts_in_order() {
                 let tick = round * 100 + step;
                 encoder.push(Op::Free, Packed::new(Op::Free, tick, 0, 0, tick), tick);
             }
-            writer.events(0, thread, &mut encoder);
+            // A drain that falls behind stores blocks as they are; order and content do not change.
+            let pace = if round == 1 { Pace::Behind } else { Pace::Calm };
+            writer.events(0, thread, &mut encoder, pace);
         }
     }
     writer.fact(Kind::End, 5, &FactWriter::default());
@@ -84,7 +86,7 @@ fn what_a_killed_parent_leaves_is_read_to_its_last_whole_block() {
     let mut encoder = Encoder::default();
     for block in 0..4u64 {
         encoder.push(Op::Free, Packed::new(Op::Free, 16, 0, 0, block), block);
-        writer.events(0, 0, &mut encoder);
+        writer.events(0, 0, &mut encoder, Pace::Calm);
     }
     let whole = std::fs::read(&path).unwrap();
     for len in 0..whole.len() {
@@ -103,7 +105,7 @@ fn a_damaged_block_is_skipped_and_counted() {
     let mut encoder = Encoder::default();
     for block in 0..3u64 {
         encoder.push(Op::Free, Packed::new(Op::Free, 16, 0, 0, block), block);
-        writer.events(0, 0, &mut encoder);
+        writer.events(0, 0, &mut encoder, Pace::Calm);
     }
     let mut bytes = std::fs::read(&path).unwrap();
     let second = bytes.len() / 3 + HEAD_BYTES + 2;

@@ -11,6 +11,15 @@ use std::path::{Path, PathBuf};
 /// Quick rather than small: the drain must keep up with the program on what is left of a processor.
 const ZSTD_LEVEL: i32 = 1;
 
+/// Whether the drain keeps up with those who fill the rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// It does: blocks are compressed.
+    Calm,
+    /// It does not, and compressing would make the program wait: blocks are stored as they are.
+    Behind,
+}
+
 /// A spool being written.
 pub struct SpoolWriter {
     path: PathBuf,
@@ -38,32 +47,37 @@ impl SpoolWriter {
         })
     }
 
-    /// Stores the events packed so far as a block.
-    pub fn events(&mut self, process: u32, thread: u32, encoder: &mut Encoder) {
+    /// Stores the events packed so far as a block; `pace` says whether there is time to compress.
+    pub fn events(&mut self, process: u32, thread: u32, encoder: &mut Encoder, pace: Pace) {
         let (raw, count, first) = encoder.block();
         if count == 0 {
             return;
         }
         let raw_len = raw.len() as u32;
-        let mut stored = std::mem::take(&mut self.scratch);
-        stored.clear();
-        stored.reserve(zstd::zstd_safe::compress_bound(raw.len()));
-        match self.error.is_none().then(|| self.zstd.compress_to_buffer(raw, &mut stored)) {
-            Some(Ok(_)) => {
-                let kind = Kind::Events;
-                let head =
-                    BlockHead { kind, process, thread, count, first, raw_len, stored_len: 0 };
-                self.store(head, &stored);
-            }
-            Some(Err(error)) => self.error = Some(error),
-            None => {}
+        let head = |kind| BlockHead { kind, process, thread, count, first, raw_len, stored_len: 0 };
+        match pace {
+            Pace::Behind => self.store(head(Kind::RawEvents), raw),
+            Pace::Calm => self.compressed(head(Kind::Events), raw),
         }
         match self.error {
             None => self.events += u64::from(count),
             Some(_) => self.lost += u64::from(count),
         }
-        self.scratch = stored;
         encoder.clear();
+    }
+
+    fn compressed(&mut self, head: BlockHead, raw: &[u8]) {
+        if self.error.is_some() {
+            return;
+        }
+        let mut stored = std::mem::take(&mut self.scratch);
+        stored.clear();
+        stored.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+        match self.zstd.compress_to_buffer(raw, &mut stored) {
+            Ok(_) => self.store(head, &stored),
+            Err(error) => self.error = Some(error),
+        }
+        self.scratch = stored;
     }
 
     /// Stores a fact.
