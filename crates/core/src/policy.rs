@@ -65,6 +65,29 @@ pub trait Policy: Inspect + Sized {
     /// # Safety
     /// `payload` came from this policy's `alloc` and has not been freed since.
     unsafe fn usable(&self, payload: NonNull<u8>) -> u64;
+
+    /// A hint: `alloc` of `size` comes soon. Brings words that it will touch nearer to the
+    /// processor; changes nothing, reports no step, and may do nothing (the default).
+    fn foresee_alloc(&self, _size: u64, _distance: Distance) {}
+
+    /// A hint: `free` or `resize_in_place` of `payload` comes soon. As
+    /// [`foresee_alloc`](Self::foresee_alloc).
+    ///
+    /// # Safety
+    /// `payload` came from this policy's `alloc` and has not been freed since.
+    unsafe fn foresee_free(&self, _payload: NonNull<u8>, _distance: Distance) {}
+}
+
+/// How soon a foreseen call comes. Whoever foresees says all three in this order, best with other
+/// foreseen calls in between: each looks only at words that the one before has fetched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Distance {
+    /// Fetches the block itself, and reads nothing of the region.
+    Far,
+    /// Reads the block's tag, and fetches its neighbours.
+    Middle,
+    /// Reads the neighbours' tags and links, and fetches what an index must touch.
+    Near,
 }
 
 /// What can be seen of a policy from outside. Changes nothing, is not probed.
@@ -76,6 +99,13 @@ pub trait Inspect {
     /// next fit and buddy, O(log n) for best and worst fit, the length of one list for good fit,
     /// O(free blocks) for the plain lists: a replayer samples it.
     fn largest_free(&self) -> u64;
+
+    /// The longest free block in bytes that lies before the end of the last used one
+    /// ([`Totals::extent`]): what is behind nobody has asked for yet. 0 when there is none;
+    /// `None` (the default) when that takes a walk over all blocks.
+    fn largest_free_inside(&self) -> Option<u64> {
+        None
+    }
 
     /// Every block in the order of addresses. O(blocks).
     fn for_each_block(&self, visit: impl FnMut(BlockInfo));

@@ -2,11 +2,13 @@
 //!
 //! `cargo run --release -p freehold-lab --example replay_speed [EVENTS] [LIVE] [POLICY…]`
 //!
-//! Makes a trace of EVENTS events (default 10 million) that keeps LIVE objects alive (default
-//! 100,000), of which any may be the next to be freed: the least friendly order for caches. Sizes
-//! are log-uniform from 16 B to 1 KiB. Replays each policy alone, so that a figure is that of one
-//! core, and counts CPU time, so that a busy machine does not spoil it more than it must. The
-//! `-list` variants walk all free blocks and are left out unless they are named.
+//! `cargo run --release -p freehold-lab --example replay_speed TRACE [POLICY…]`
+//!
+//! Replays a recorded trace, or makes one of EVENTS events (default 10 million) that keeps LIVE
+//! objects alive (default 100,000), of which any may be the next to be freed: the least friendly
+//! order for caches. Sizes are log-uniform from 16 B to 1 KiB. Replays each policy alone, so that
+//! a figure is that of one core, and counts CPU time, so that a busy machine does not spoil it more
+//! than it must. The `-list` variants walk all free blocks and are left out unless they are named.
 
 use freehold_core::policy::POLICIES;
 use freehold_lab::simulate::{self, Options};
@@ -14,27 +16,34 @@ use freehold_trace::{
     Api, Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,
 };
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let events: u64 = args.next().map_or(Ok(10_000_000), |text| text.parse())?;
-    let live: u32 = args.next().map_or(Ok(100_000), |text| text.parse())?;
-    let named: Vec<String> = args.collect();
-    let is_asked = |name: &str| match named.as_slice() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let is_made = args.first().is_none_or(|first| first.parse::<u64>().is_ok());
+    let (numbers, named) = args.split_at(args.len().min(if is_made { 2 } else { 1 }));
+    let is_asked = |name: &str| match named {
         [] => !name.ends_with("-list"),
         some => some.iter().any(|one| one == name),
     };
 
     let folder = tempfile::tempdir()?;
-    let path = folder.path().join("speed.fht");
-    write(&path, events, live)?;
+    let path = if is_made {
+        let path = folder.path().join("speed.fht");
+        let events = numbers.first().map_or(Ok(10_000_000), |text| text.parse())?;
+        let live = numbers.get(1).map_or(Ok(100_000), |text| text.parse())?;
+        write(&path, events, live)?;
+        path
+    } else {
+        PathBuf::from(&args[0])
+    };
     let trace = Trace::open(&path)?;
-    println!("{events} events, {live} alive, {} bytes on disk", trace.file_len());
+    let process = simulate::busiest(&trace).ok_or("the trace has no process")?;
+    let events = trace.events_of(process);
+    println!("{events} events, {} bytes on disk", trace.file_len());
 
     let calm = AtomicBool::new(false);
-    let process = ProcessId(0);
     let began = cpu_seconds();
     let survey = simulate::survey(&trace, process, &mut |_, _| (), &calm)?;
     report("(survey: decoding and a tally)", events, cpu_seconds() - began);

@@ -16,6 +16,7 @@
 
 mod crew;
 mod engine;
+mod external;
 mod memory;
 mod survey;
 
@@ -25,7 +26,7 @@ use crate::results::{Outcome, Timing};
 use engine::Engine;
 use freehold_core::blocks::MAX_REGION;
 use freehold_core::policy::{Policy, Visitor, dispatch};
-use freehold_trace::{ProcessId, ReadError, Trace};
+use freehold_trace::{ProcessId, ReadError, Timed, Trace};
 use memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -35,6 +36,9 @@ const LEAST_REGION: u64 = 16 << 20;
 /// A region is this many times the peak of live bytes (rounded up to a power of two) where no
 /// limit is given: next and worst fit roam over all of it, so it must not be as long as it could.
 const ROOM: u64 = 4;
+
+/// Events gathered where runs are short.
+const WINDOW: usize = 256;
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
@@ -167,11 +171,19 @@ impl Replay<'_> {
     fn feed<P: Policy>(&self, engine: &mut Engine<P>) -> Result<(), SimulateError> {
         let mut records = self.trace.records_of(self.options.process)?;
         let mut fed = 0;
+        // The runs of many threads are short; together they let the engine look ahead.
+        let mut window: Vec<Timed> = Vec::with_capacity(2 * WINDOW);
         while let Some(run) = records.next_run()? {
-            for timed in run.events {
-                engine.apply(timed.tick, &timed.event);
-            }
             fed += run.events.len() as u64;
+            if window.is_empty() && run.events.len() >= WINDOW / 2 {
+                engine.apply_all(run.events);
+            } else {
+                window.extend_from_slice(run.events);
+            }
+            if window.len() >= WINDOW {
+                engine.apply_all(&window);
+                window.clear();
+            }
             if fed >= 1 << 14 {
                 self.done.fetch_add(fed, Ordering::Relaxed);
                 fed = 0;
@@ -180,6 +192,7 @@ impl Replay<'_> {
                 }
             }
         }
+        engine.apply_all(&window);
         self.done.fetch_add(fed, Ordering::Relaxed);
         Ok(())
     }

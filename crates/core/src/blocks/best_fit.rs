@@ -6,10 +6,10 @@
 
 use super::forest::Forest;
 use super::heap::BlockHeap;
-use super::index::{Census, FreeIndex};
+use super::index::{Census, FreeIndex, LongestTwo};
 use super::list::AddressList;
 use super::tags::{Block, Granules, Tags, View};
-use super::tree::BySize;
+use super::tree::{BySize, Treap};
 use crate::check::Broken;
 use crate::machine::Probe;
 
@@ -40,8 +40,17 @@ impl FreeIndex for BestTree {
         self.0.at_or_after(view, need, u64::from(need.count()) << 32)
     }
 
+    #[inline]
+    fn foresee_remove(&self, tags: &Tags, block: Block) {
+        Treap::<BySize>::foresee_remove(tags, block);
+    }
+
     fn largest(&self, tags: &Tags) -> Granules {
         self.0.largest(tags)
+    }
+
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        Some(self.0.longest_two(tags))
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {

@@ -40,10 +40,12 @@ pub(super) struct Class {
 
 impl Class {
     /// The class of blocks of `size`.
+    #[inline]
     pub(super) fn of(size: Granules) -> Class {
         Class::of_bytes(size.bytes())
     }
 
+    #[inline]
     fn of_bytes(bytes: u64) -> Class {
         let log2 = bytes.ilog2();
         let column = (bytes >> (log2 - COLUMNS_LOG2)) as usize % COLUMNS;
@@ -51,6 +53,7 @@ impl Class {
     }
 
     /// The lowest class all of whose blocks hold `need`; `None` when that is beyond all rows.
+    #[inline]
     pub(super) fn covering(need: Granules) -> Option<Class> {
         let bytes = need.bytes();
         let width = 1 << (bytes.ilog2() - COLUMNS_LOG2);
@@ -72,7 +75,7 @@ impl Class {
     }
 
     /// Every class, from the shortest sizes to the longest.
-    pub(super) fn all() -> impl Iterator<Item = Class> {
+    pub(super) fn all() -> impl DoubleEndedIterator<Item = Class> {
         (0..Class::COUNT).map(Class::from_index)
     }
 }
@@ -124,6 +127,18 @@ impl Occupied {
             return Some(Class { row: class.row, column: here.trailing_zeros() as usize });
         }
         self.in_rows(view, self.rows & (!0 << class.row << 1))
+    }
+
+    /// As [`at_or_above`](Self::at_or_above), unwatched.
+    #[inline]
+    pub(super) fn read_at_or_above(&self, class: Class) -> Option<Class> {
+        let here = self.columns[class.row] & (!0 << class.column);
+        if here != 0 {
+            return Some(Class { row: class.row, column: here.trailing_zeros() as usize });
+        }
+        let row = (self.rows & (!0 << class.row << 1)).trailing_zeros() as usize;
+        let columns = *self.columns.get(row)?;
+        Some(Class { row, column: columns.trailing_zeros() as usize })
     }
 
     /// The lowest occupied class above `class`.

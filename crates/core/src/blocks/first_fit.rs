@@ -13,7 +13,7 @@
 
 use super::classes::{Class, PerClass};
 use super::heap::BlockHeap;
-use super::index::{Census, FreeIndex};
+use super::index::{Census, FreeIndex, LongestTwo};
 use super::list::AddressList;
 use super::lowest::Lowest;
 use super::tags::{Block, Granules, Tags, View};
@@ -90,9 +90,25 @@ impl FreeIndex for FirstTree {
         }
     }
 
+    #[inline]
+    fn foresee_find(&self, need: Granules) -> Option<Block> {
+        self.lowest.read(Class::of(need))
+    }
+
+    #[inline]
+    fn foresee_remove(&self, tags: &Tags, block: Block) {
+        Treap::<ByAddress>::foresee_remove(tags, block);
+    }
+
     fn largest(&self, tags: &Tags) -> Granules {
         let highest = self.lowest.highest();
         highest.map_or(Granules::default(), |class| self.trees.get(class).largest(tags))
+    }
+
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        Some(LongestTwo::of_classes(Class::all().rev(), |class, two| {
+            self.trees.get(class).add_longest(tags, two);
+        }))
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {

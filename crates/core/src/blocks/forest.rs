@@ -8,7 +8,7 @@
 #![deny(unsafe_code)]
 
 use super::classes::{Class, Occupied, PerClass};
-use super::index::Census;
+use super::index::{Census, LongestTwo};
 use super::tags::{Block, Granules, Tags, View};
 use super::tree::{Key, Treap};
 use crate::check::Broken;
@@ -64,6 +64,13 @@ impl<K: Key> Forest<K> {
     pub(super) fn largest(&self, tags: &Tags) -> Granules {
         let mut view = tags.quiet();
         self.last(&mut view).map_or(Granules::default(), |block| view.size(block))
+    }
+
+    /// The lengths of the two longest blocks.
+    pub(super) fn longest_two(&self, tags: &Tags) -> LongestTwo {
+        LongestTwo::of_classes(Class::all().rev(), |class, two| {
+            self.trees.get(class).add_longest(tags, two);
+        })
     }
 
     /// Walks every tree.

@@ -13,7 +13,7 @@
 
 use super::classes::{Class, Occupied, PerClass};
 use super::heap::BlockHeap;
-use super::index::{Census, FreeIndex};
+use super::index::{Census, FreeIndex, LongestTwo};
 use super::stack::Stack;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
@@ -51,9 +51,33 @@ impl FreeIndex for SizeLists {
         self.lists.get(class).top()
     }
 
+    #[inline]
+    fn foresee_find(&self, need: Granules) -> Option<Block> {
+        let class = self.occupied.read_at_or_above(Class::covering(need)?)?;
+        self.lists.get(class).top()
+    }
+
+    #[inline]
+    fn foresee_insert(&self, tags: &Tags, size: Granules) {
+        if let Some(top) = self.lists.get(Class::of(size)).top() {
+            tags.fetch(top);
+        }
+    }
+
+    #[inline]
+    fn foresee_remove(&self, tags: &Tags, block: Block) {
+        Stack::foresee_remove(tags, block);
+    }
+
     fn largest(&self, tags: &Tags) -> Granules {
         let highest = self.occupied.highest();
         highest.map_or(Granules::default(), |class| self.lists.get(class).largest(tags))
+    }
+
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        Some(LongestTwo::of_classes(Class::all().rev(), |class, two| {
+            self.lists.get(class).add_longest(tags, two);
+        }))
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {

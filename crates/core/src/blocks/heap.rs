@@ -6,13 +6,13 @@
 //! Neighbours: `tags` is the layout below, a [`FreeIndex`] makes the choice, [`Policy`] is the
 //! contract above.
 
-use super::index::{Census, FreeIndex};
+use super::index::{Census, FreeIndex, LongestTwo};
 use super::region::Region;
 use super::tags::{Block, Granules, MIN_BLOCK, Tag, Tags, View};
 use super::walk::{self, Counts};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
-use crate::policy::{BlockInfo, Inspect, Policy, Totals};
+use crate::policy::{BlockInfo, Distance, Inspect, Policy, Totals};
 use crate::units::Align;
 use core::ptr::NonNull;
 
@@ -89,6 +89,66 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
         // SAFETY: the caller's promise is the one asked for here.
         let block = unsafe { self.tags.block_of(payload) };
         self.tags.usable(block)
+    }
+
+    #[inline]
+    fn foresee_alloc(&self, size: u64, distance: Distance) {
+        let Some(need) = Granules::for_request(size) else { return };
+        let Some(block) = self.index.foresee_find(need) else { return };
+        match distance {
+            Distance::Far => self.tags.fetch(block),
+            Distance::Middle => {
+                self.tags.fetch(block.after(need));
+                self.tags.fetch(block.after(self.tags.quiet().size(block)));
+            }
+            Distance::Near => self.index.foresee_remove(&self.tags, block),
+        }
+    }
+
+    #[inline]
+    unsafe fn foresee_free(&self, payload: NonNull<u8>, distance: Distance) {
+        // SAFETY: the caller's promise is the one asked for here.
+        let block = unsafe { self.tags.block_of(payload) };
+        match distance {
+            Distance::Far => self.tags.fetch(block),
+            Distance::Middle => {
+                let (below, size) = self.below(block);
+                self.tags.fetch(block.after(size));
+                if let Some((below, _)) = below {
+                    self.tags.fetch(below);
+                }
+            }
+            Distance::Near => self.foresee_merge(block),
+        }
+    }
+}
+
+/// What is foreseen: reads tags that exist, unwatched, and changes nothing.
+impl<I: FreeIndex> BlockHeap<I> {
+    /// The free block below `block`, if there is one, and the length of `block`.
+    #[inline]
+    fn below(&self, block: Block) -> (Option<(Block, Granules)>, Granules) {
+        let mut view = self.tags.quiet();
+        let tag = view.tag(block);
+        (tag.is_prev_free().then(|| view.prev_free(block)), tag.size())
+    }
+
+    /// Fetches what `release` of `block` will touch beyond the tags of its neighbours.
+    #[inline]
+    fn foresee_merge(&self, block: Block) {
+        let (below, size) = self.below(block);
+        let next = block.after(size);
+        let next_tag = self.tags.quiet().tag(next);
+        let above = next_tag.is_free().then(|| (next, next_tag.size()));
+        if let Some((next, size)) = above {
+            self.index.foresee_remove(&self.tags, next);
+            self.tags.fetch(next.after(size));
+        }
+        if let Some((below, _)) = below {
+            self.index.foresee_remove(&self.tags, below);
+        }
+        let whole = length_of(below).plus(size).plus(length_of(above));
+        self.index.foresee_insert(&self.tags, whole);
     }
 }
 
@@ -242,17 +302,27 @@ impl<I: FreeIndex> BlockHeap<I> {
 }
 
 /// The length of a neighbour that may not be free, and then adds nothing.
+#[inline]
 fn length_of(neighbour: Option<(Block, Granules)>) -> Granules {
     neighbour.map_or(Granules::default(), |(_, size)| size)
 }
 
 impl<I: FreeIndex> Inspect for BlockHeap<I> {
+    #[inline]
     fn totals(&self) -> Totals {
         self.counts.totals(&self.tags)
     }
 
     fn largest_free(&self) -> u64 {
         self.index.largest(&self.tags).bytes()
+    }
+
+    /// The free end of the region is a single block, since neighbours merge.
+    fn largest_free_inside(&self) -> Option<u64> {
+        let totals = self.totals();
+        let LongestTwo { first, second } = self.index.longest_two(&self.tags)?;
+        let is_the_end = first.bytes() == totals.capacity - totals.extent;
+        Some(if is_the_end { second } else { first }.bytes())
     }
 
     fn for_each_block(&self, visit: impl FnMut(BlockInfo)) {

@@ -4,6 +4,7 @@
 //! them (16 B that nobody else touches while the block is free) and whatever it is itself, but no
 //! other memory. It never sees a used block.
 
+use super::classes::Class;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
@@ -40,8 +41,59 @@ pub trait FreeIndex: Default {
     /// The length of the longest block, zero when there is none.
     fn largest(&self, tags: &Tags) -> Granules;
 
+    /// A hint, cheaper than the call itself: what `find` would probably choose. See
+    /// [`Policy::foresee_alloc`](crate::policy::Policy::foresee_alloc).
+    fn foresee_find(&self, _need: Granules) -> Option<Block> {
+        None
+    }
+
+    /// A hint: `insert` of a block of `size` comes soon.
+    fn foresee_insert(&self, _tags: &Tags, _size: Granules) {}
+
+    /// A hint: `remove` of `block`, which is in the index, comes soon.
+    fn foresee_remove(&self, _tags: &Tags, _block: Block) {}
+
+    /// The lengths of the two longest blocks; `None` (the default) where finding them takes a walk
+    /// over all blocks. O(classes and blocks of the two highest classes).
+    fn longest_two(&self, _tags: &Tags) -> Option<LongestTwo> {
+        None
+    }
+
     /// Walks its own structure, and counts every block it holds.
     fn check(&self, tags: &Tags) -> Result<Census, Broken>;
+}
+
+/// The lengths of the two longest of some blocks, the same where two are equally long; zero where
+/// there are fewer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LongestTwo {
+    /// The longest.
+    pub first: Granules,
+    /// The longest of the others.
+    pub second: Granules,
+}
+
+impl LongestTwo {
+    /// One more block.
+    pub fn add(&mut self, size: Granules) {
+        self.second = self.second.max(size.min(self.first));
+        self.first = self.first.max(size);
+    }
+
+    /// Of blocks in size classes, the highest class first: `visit` adds those of a class.
+    pub(super) fn of_classes(
+        occupied: impl Iterator<Item = Class>,
+        mut visit: impl FnMut(Class, &mut LongestTwo),
+    ) -> LongestTwo {
+        let mut two = LongestTwo::default();
+        for class in occupied {
+            visit(class, &mut two);
+            if two.second > Granules::default() {
+                break;
+            }
+        }
+        two
+    }
 }
 
 /// A count of blocks that can be compared with another count of them. Two are equal when they

@@ -4,7 +4,7 @@
 
 #![deny(unsafe_code)]
 
-use super::index::Census;
+use super::index::{Census, LongestTwo};
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
@@ -47,6 +47,15 @@ impl Stack {
         }
     }
 
+    /// Fetches what [`remove`](Self::remove) of `block` will touch.
+    #[inline]
+    pub(super) fn foresee_remove(tags: &Tags, block: Block) {
+        let mut view = tags.quiet();
+        for neighbour in [view.link(block, DOWN), view.link(block, UP)].into_iter().flatten() {
+            tags.fetch(neighbour);
+        }
+    }
+
     fn set_top<P: Probe>(&mut self, view: &mut View<P>, top: Option<Block>) {
         view.step(Step::Index);
         self.top = top;
@@ -54,14 +63,19 @@ impl Stack {
 
     /// The length of the longest block. O(blocks in the list).
     pub(super) fn largest(&self, tags: &Tags) -> Granules {
+        let mut two = LongestTwo::default();
+        self.add_longest(tags, &mut two);
+        two.first
+    }
+
+    /// Adds every block. O(blocks in the list).
+    pub(super) fn add_longest(&self, tags: &Tags, two: &mut LongestTwo) {
         let mut view = tags.quiet();
-        let mut largest = Granules::default();
         let mut at = self.top;
         while let Some(block) = at {
-            largest = largest.max(view.size(block));
+            two.add(view.size(block));
             at = view.link(block, DOWN);
         }
-        largest
     }
 
     /// Walks the list; counts its blocks, each of which must pass `belongs`.

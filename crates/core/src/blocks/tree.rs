@@ -27,7 +27,7 @@
 
 #![deny(unsafe_code)]
 
-use super::index::Census;
+use super::index::{Census, LongestTwo};
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
@@ -341,6 +341,17 @@ impl<K: Key> Treap<K> {
         }
     }
 
+    /// Fetches what [`remove`](Self::remove) of `block` will touch first.
+    #[inline]
+    pub(super) fn foresee_remove(tags: &Tags, block: Block) {
+        let mut view = tags.quiet();
+        for slot in [LEFT, RIGHT, UP] {
+            if let Some(neighbour) = view.link(block, slot) {
+                tags.fetch(neighbour);
+            }
+        }
+    }
+
     /// The block with the least key that is at least `key`.
     pub(super) fn at_or_after<P: Probe>(&self, view: &mut View<P>, key: u64) -> Option<Block> {
         let mut found = None;
@@ -386,6 +397,16 @@ impl<K: Key> Treap<K> {
             at = parent;
         }
         None
+    }
+
+    /// Adds every block. O(blocks of the tree).
+    pub(super) fn add_longest(&self, tags: &Tags, two: &mut LongestTwo) {
+        let mut view = tags.quiet();
+        let mut at = self.first(&mut view);
+        while let Some(block) = at {
+            two.add(view.size(block));
+            at = self.after(&mut view, block);
+        }
     }
 
     fn leftmost<P: Probe>(&self, view: &mut View<P>, tree: Block) -> Block {

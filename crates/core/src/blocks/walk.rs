@@ -16,35 +16,41 @@ pub(super) struct Counts {
 
 impl Counts {
     /// A free block of `size` came to be.
+    #[inline]
     pub(super) fn free_in(&mut self, size: Granules) {
         self.free += size.bytes();
         self.free_blocks += 1;
     }
 
     /// A free block of `size` ceased to be.
+    #[inline]
     pub(super) fn free_out(&mut self, size: Granules) {
         self.free -= size.bytes();
         self.free_blocks -= 1;
     }
 
     /// A used block came to be, ending at `extent`.
+    #[inline]
     pub(super) fn used_in(&mut self, extent: u64) {
         self.used_blocks += 1;
         self.reached(extent);
     }
 
     /// A used block ceased to be.
+    #[inline]
     pub(super) fn used_out(&mut self) {
         self.used_blocks -= 1;
     }
 
     /// A used block ends at `extent`.
+    #[inline]
     pub(super) fn reached(&mut self, extent: u64) {
         self.peak_extent = self.peak_extent.max(extent);
     }
 
     /// The totals as others see them. Steps back over the free blocks at the end of the region:
     /// at most one where neighbours merge, O(log n) for buddies.
+    #[inline]
     pub(super) fn totals(&self, tags: &Tags) -> Totals {
         let mut view = tags.quiet();
         let mut end = tags.end();

@@ -7,7 +7,7 @@
 
 use super::forest::Forest;
 use super::heap::BlockHeap;
-use super::index::{Census, FreeIndex};
+use super::index::{Census, FreeIndex, LongestTwo};
 use super::list::AddressList;
 use super::tags::{Block, Granules, Tags, View};
 use super::tree::BySizeDown;
@@ -45,6 +45,10 @@ impl FreeIndex for WorstTree {
 
     fn largest(&self, tags: &Tags) -> Granules {
         self.0.largest(tags)
+    }
+
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        Some(self.0.longest_two(tags))
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {

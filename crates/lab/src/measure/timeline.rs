@@ -37,14 +37,25 @@ impl<T> Timeline<T> {
     /// Takes the sample that was due.
     pub fn push(&mut self, events: u64, sample: T) {
         if self.samples.len() == self.most - 1 {
-            self.stride *= 2;
-            let stride = self.stride;
-            self.samples.retain(|(at, _)| at.is_multiple_of(stride));
+            self.thin();
         }
         if events.is_multiple_of(self.stride) {
             self.samples.push((events, sample));
         }
         self.next = (events / self.stride + 1) * self.stride;
+    }
+
+    /// Skips the sample that was due, because it would cost too much: samples are taken half as
+    /// often from now on, and those that would not have been are forgotten.
+    pub fn skip(&mut self, events: u64) {
+        self.thin();
+        self.next = (events / self.stride + 1) * self.stride;
+    }
+
+    fn thin(&mut self) {
+        self.stride *= 2;
+        let stride = self.stride;
+        self.samples.retain(|(at, _)| at.is_multiple_of(stride));
     }
 
     /// The sample after the very last event, and all that were kept before it.

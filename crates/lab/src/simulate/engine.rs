@@ -6,16 +6,19 @@
 //!
 //! Everything measured is an integer sum or a bounded sample, so that one trace gives one answer.
 
+use super::external::External;
+use super::survey::is_believed;
 use crate::measure::{FragmentationMeter, StepHistogram, Timeline};
 use crate::results::{Kind, Outcome, Point};
 use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{Policy, Totals};
+use freehold_core::policy::{Distance, Policy, Totals};
 use freehold_core::units::Align;
-use freehold_trace::{Event, ObjectId, Request, Tick};
+use freehold_trace::{Event, ObjectId, Request, Tick, Timed};
 use std::ptr::NonNull;
 
-/// Walks over all blocks are taken at this many events at most; see [`Timeline`].
-const MOST_WALKS: usize = 64;
+/// Events that are foreseen together: enough for the misses of one step to overlap, few enough for
+/// what was fetched to be there still.
+const AHEAD: usize = 32;
 
 /// Counts steps: every kind of step is one.
 #[derive(Default)]
@@ -50,12 +53,11 @@ pub struct Engine<P> {
     failures: u64,
     last: Tick,
     timeline: Timeline<(Tick, Point)>,
-    external: Timeline<f64>,
+    external: External,
 }
 
 impl<P: Policy> Engine<P> {
-    /// A fresh policy. No object id of `most_objects` or above is believed: ids are dense, so a
-    /// greater one than there are events comes from damage and would only waste memory.
+    /// A fresh policy. No object id of `most_objects` or above is believed; see [`is_believed`].
     pub fn new(policy: P, most_objects: u64) -> Self {
         Self {
             policy,
@@ -71,7 +73,55 @@ impl<P: Policy> Engine<P> {
             failures: 0,
             last: Tick(0),
             timeline: Timeline::default(),
-            external: Timeline::with_most(MOST_WALKS),
+            external: External::default(),
+        }
+    }
+
+    /// Replays events that follow each other. Looks ahead in them, so that many are faster than
+    /// one at a time; what comes out is the same.
+    pub fn apply_all(&mut self, events: &[Timed]) {
+        for few in events.chunks(AHEAD) {
+            self.foresee(few);
+            for timed in few {
+                self.apply(timed.tick, &timed.event);
+            }
+        }
+    }
+
+    /// Fetches the blocks that `few` will touch. Step by step for all of them, so that the misses
+    /// of one step overlap; a call misses two to eight lines, one after the other.
+    fn foresee(&self, few: &[Timed]) {
+        let (mut objects, mut named) = ([0; AHEAD], 0);
+        let (mut sizes, mut asked) = ([0; AHEAD], 0);
+        for timed in few {
+            match timed.event {
+                Event::Alloc { request, .. } => {
+                    sizes[asked] = request.size;
+                    asked += 1;
+                }
+                Event::Free { object, .. } | Event::Realloc { object, .. } => {
+                    objects[named] = object.0 as usize;
+                    named += 1;
+                }
+                _ => (),
+            }
+        }
+        // No branch depends on a slot, so that those that miss the caches come all at once.
+        let (mut leaving, mut left) = ([NonNull::dangling(); AHEAD], 0);
+        for object in &objects[..named] {
+            let slot = self.objects.get(*object).copied().unwrap_or_default();
+            leaving[left] = slot.payload.unwrap_or(NonNull::dangling());
+            left += usize::from(slot.payload.is_some());
+        }
+        for distance in [Distance::Far, Distance::Middle, Distance::Near] {
+            for payload in &leaving[..left] {
+                // SAFETY: by the invariant of the table the payload came from this policy and is
+                // alive; nothing is freed before this function returns.
+                unsafe { self.policy.foresee_free(*payload, distance) };
+            }
+            for size in &sizes[..asked] {
+                self.policy.foresee_alloc(*size, distance);
+            }
         }
     }
 
@@ -92,7 +142,7 @@ impl<P: Policy> Engine<P> {
 
     fn alloc(&mut self, object: ObjectId, request: &Request) {
         self.allocated = self.allocated.saturating_add(request.size);
-        if u64::from(object.0) >= self.most_objects {
+        if !is_believed(object, self.events, self.most_objects) {
             return;
         }
         let index = object.0 as usize;
@@ -184,8 +234,7 @@ impl<P: Policy> Engine<P> {
             self.timeline.push(self.events, (self.last, self.point(&totals)));
         }
         if self.external.is_due(self.events) {
-            let found = self.external_fragmentation(&totals);
-            self.external.push(self.events, found);
+            self.external.sample(&self.policy, &totals, self.events);
         }
     }
 
@@ -199,20 +248,6 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// 1 - largest / all, of the free blocks that lie below the end of the last used block: what
-    /// is beyond nobody has asked for yet. O(blocks).
-    #[cold]
-    fn external_fragmentation(&self, totals: &Totals) -> f64 {
-        let (mut largest, mut all) = (0, 0);
-        self.policy.for_each_block(|block| {
-            if block.free && block.offset < totals.extent {
-                largest = largest.max(block.size);
-                all += block.size;
-            }
-        });
-        if all == 0 { 0.0 } else { 1.0 - largest as f64 / all as f64 }
-    }
-
     /// Events replayed so far.
     pub fn events(&self) -> u64 {
         self.events
@@ -222,8 +257,7 @@ impl<P: Policy> Engine<P> {
     pub fn finish(self, name: &str, ticks_per_second: u64, first: Tick) -> Outcome {
         let totals = self.policy.totals();
         let last = (self.last, self.point(&totals));
-        let external_now = self.external_fragmentation(&totals);
-        let walks = self.external.finish(self.events, external_now);
+        let external = self.external.finish(&self.policy, &totals, self.events);
         let timed = |(tick, point): (Tick, Point)| Point {
             seconds: tick.0.saturating_sub(first.0) as f64 / ticks_per_second.max(1) as f64,
             ..point
@@ -231,7 +265,6 @@ impl<P: Policy> Engine<P> {
         let nothing = self.events == 0;
         let timeline = self.timeline.finish(self.events, last);
         let internal = 1.0 - self.live_sum as f64 / (self.gross_sum.max(1)) as f64;
-        let external = walks.iter().map(|walk| walk.1).sum::<f64>() / walks.len() as f64;
         Outcome {
             name: name.to_owned(),
             kind: Kind::Policy,

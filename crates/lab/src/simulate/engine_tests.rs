@@ -119,6 +119,46 @@ fn damage_neither_breaks_nor_leaks() {
 }
 
 #[test]
+fn a_wild_id_of_a_long_trace_costs_no_memory() {
+    let mut memory = Memory::reserve(1 << 16).unwrap();
+    // SAFETY: the only region of this memory; the engine is dropped before the memory.
+    let policy = GoodFit::new(unsafe { memory.region() }.unwrap()).unwrap();
+    let mut engine = Engine::new(policy, u64::from(u32::MAX) + 1);
+    for id in (0..=u32::MAX).rev().step_by(1 << 20) {
+        engine.apply(Tick(0), &alloc(id, 16));
+    }
+    assert!(engine.objects.len() <= (1 << 22) + 4096, "{}", engine.objects.len());
+    assert_eq!(engine.live, 4 * 16, "the lowest ids are believed");
+}
+
+#[test]
+fn looking_ahead_changes_nothing() {
+    let mut events = vec![alloc(9, 40), free(9), free(9), realloc(9, 70), realloc(9, 4000)];
+    events.extend((10..200).map(|object| alloc(object, u64::from(object) * 7 % 900)));
+    events.extend((10..200).step_by(3).flat_map(|object| [free(object), alloc(object, 33)]));
+    events.extend((10..200).map(free));
+    let timed: Vec<_> =
+        events.iter().zip(0..).map(|(&event, tick)| Timed { tick: Tick(tick), event }).collect();
+    for policy in freehold_core::policy::POLICIES {
+        struct Both<'a>(&'a [Event], &'a [Timed]);
+        impl freehold_core::policy::Visitor for Both<'_> {
+            type Out = [Outcome; 2];
+            fn visit<P: Policy>(self) -> [Outcome; 2] {
+                let mut memory = Memory::reserve(1 << 18).unwrap();
+                // SAFETY: the only region of this memory; the engine is consumed before it.
+                let policy = P::new(unsafe { memory.region() }.unwrap()).unwrap();
+                let mut engine = Engine::new(policy, 1000);
+                engine.apply_all(self.1);
+                [replay_on::<P>(1 << 18, self.0), engine.finish("best-fit", 1000, Tick(0))]
+            }
+        }
+        let [one_by_one, ahead] =
+            freehold_core::policy::dispatch(policy.name, Both(&events, &timed)).unwrap();
+        assert_eq!(one_by_one, ahead, "{}", policy.name);
+    }
+}
+
+#[test]
 fn no_event_no_figures() {
     let found = replay(1 << 16, &[Event::ThreadStart]);
     assert_eq!((found.events, found.timeline.len()), (0, 0));

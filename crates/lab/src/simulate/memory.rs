@@ -8,6 +8,10 @@ use freehold_core::blocks::Region;
 use std::io;
 use std::ptr::{self, NonNull};
 
+/// Longer regions get small pages: their blocks are longer too, and a huge page for every tag
+/// touched would cost far more memory than the tags (at most this much, for a shorter region).
+const LONGEST_HUGE: u64 = 1 << 30;
+
 /// Address space for one region; given back when dropped.
 pub struct Memory {
     mapped: NonNull<u8>,
@@ -41,7 +45,22 @@ impl Memory {
         let skip = mapped.align_offset(align as usize);
         // SAFETY: `skip` is below `align`, and the mapping is `len + align` bytes long.
         let base = unsafe { mapped.add(skip) };
-        Ok(Self { mapped, mapped_len, base, len })
+        let memory = Self { mapped, mapped_len, base, len };
+        if len <= LONGEST_HUGE {
+            memory.advise_huge_pages();
+        }
+        Ok(memory)
+    }
+
+    /// Asks for huge pages. Boundary tags lie everywhere, so that with small pages most touches
+    /// miss the TLB as well as the caches.
+    fn advise_huge_pages(&self) {
+        // SAFETY: advice on the own mapping, which leaves its contents as they are.
+        let status = unsafe {
+            libc::madvise(self.base.as_ptr().cast(), self.len as usize, libc::MADV_HUGEPAGE)
+        };
+        // A kernel without huge pages refuses, and the replay only is slower.
+        let _ = status;
     }
 
     /// The region, for one policy at a time.

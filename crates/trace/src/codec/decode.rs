@@ -59,44 +59,47 @@ impl Decoder {
     /// Appends up to `most` events to `out`. `None` where one cannot be decoded: those before it
     /// are given, [`left`](Self::left) are lost.
     pub(crate) fn batch(&mut self, most: usize, out: &mut Vec<Timed>) -> Option<()> {
-        for _ in 0..most.min(self.left as usize) {
-            let known = self.event()?;
+        let count = most.min(self.left as usize);
+        out.reserve(count);
+        for _ in 0..count {
+            self.event(out)?;
             self.left -= 1;
-            out.extend(known);
         }
         Some(())
     }
 
-    /// The next event: the outer `None` is damage, the inner one an event of a later version.
+    /// Appends the next event, unless it is one of a later version; `None` is damage. (Appended
+    /// where it is known: handing it up first costs a third of the time.)
     #[inline]
-    fn event(&mut self) -> Option<Option<Timed>> {
+    fn event(&mut self, out: &mut Vec<Timed>) -> Option<()> {
         let op = self.columns.byte(OPS)?;
         self.tick = self.tick.checked_add(self.columns.number(TIMES)?)?;
         if self.tick > self.last {
             return None;
         }
-        let event = if op < OP_RECENT {
-            let request = self.recent.get(op)?;
-            Event::Alloc { object: self.new_object()?, request }
+        let tick = Tick(self.tick);
+        if op < OP_RECENT {
+            let object = self.new_object()?;
+            let request = *self.recent.named(op)?;
+            out.push(Timed { tick, event: Event::Alloc { object, request } });
         } else if op == OP_FREE {
             let object = self.live_object()?;
             self.ids.freed(object.0);
-            Event::Free { object, remote: false }
+            out.push(Timed { tick, event: Event::Free { object, remote: false } });
+        } else if op == OP_ALLOC {
+            let request = self.define()?;
+            let object = self.new_object()?;
+            out.push(Timed { tick, event: Event::Alloc { object, request } });
         } else {
-            match self.rare(op)? {
-                Some(event) => event,
-                None => return Some(None),
-            }
-        };
-        Some(Some(Timed { tick: Tick(self.tick), event }))
+            out.extend(self.rare(op)?.map(|event| Timed { tick, event }));
+        }
+        Some(())
     }
 
+    /// An event that is neither an allocation nor a free of the own thread; the inner `None` is
+    /// one of a later version.
     fn rare(&mut self, op: u8) -> Option<Option<Event>> {
         Some(Some(match op {
-            OP_ALLOC => {
-                let request = self.define()?;
-                Event::Alloc { object: self.new_object()?, request }
-            }
             OP_FREE_REMOTE => Event::Free { object: self.live_object()?, remote: true },
             OP_REALLOC | OP_REALLOC_REMOTE => Event::Realloc {
                 object: self.live_object()?,
@@ -140,7 +143,7 @@ impl Decoder {
     fn request(&mut self) -> Option<Request> {
         match self.columns.byte(SLOTS)? {
             SLOT_NEW => self.define(),
-            slot => self.recent.get(slot),
+            slot => self.recent.named(slot).copied(),
         }
     }
 

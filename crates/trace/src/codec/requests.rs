@@ -23,8 +23,8 @@ impl Default for Recent {
 
 impl Recent {
     #[inline]
-    pub(super) fn get(&self, slot: u8) -> Option<Request> {
-        self.slots.get(usize::from(slot)).copied()
+    pub(super) fn named(&self, slot: u8) -> Option<&Request> {
+        self.slots.get(usize::from(slot))
     }
 
     pub(super) fn set(&mut self, slot: u8, request: Request) -> Option<()> {
