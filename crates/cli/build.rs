@@ -13,8 +13,8 @@ struct Part {
     /// The environment variable by which `embedded.rs` finds the file.
     variable: &'static str,
     package: &'static str,
-    /// The folder of the package under `crates/`.
-    folder: &'static str,
+    /// The folders under `crates/` that it is made of; the package's own is the first.
+    folders: &'static [&'static str],
     /// What `cargo rustc` is told beyond package and profile.
     arguments: &'static [&'static str],
     file: &'static str,
@@ -26,21 +26,21 @@ const PARTS: &[Part] = &[
     Part {
         variable: "FREEHOLD_EMBED_RECORD",
         package: "freehold-record",
-        folder: "record",
+        folders: &["record"],
         arguments: CDYLIB,
         file: "libfreehold_record.so",
     },
     Part {
         variable: "FREEHOLD_EMBED_REPLAYER",
         package: "freehold-replayer",
-        folder: "replayer",
+        folders: &["replayer"],
         arguments: &["--bin", "freehold-replayer"],
         file: "freehold-replayer",
     },
     Part {
         variable: "FREEHOLD_EMBED_MALLOC",
         package: "freehold-capi",
-        folder: "capi",
+        folders: &["capi", "freehold", "os", "core"],
         arguments: CDYLIB,
         file: "libfreehold_capi.so",
     },
@@ -53,7 +53,9 @@ fn main() {
         build(part, &crates, &target);
         let file = target.join("preload").join(part.file);
         println!("cargo::rustc-env={}={}", part.variable, file.display());
-        watch(&crates.join(part.folder));
+        for folder in part.folders {
+            watch(&crates.join(folder));
+        }
     }
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", crates.join("../Cargo.toml").display());
@@ -65,7 +67,7 @@ fn build(part: &Part, crates: &Path, target: &Path) {
         .args(["--quiet", "--profile", "preload", "--package", part.package])
         .args(part.arguments)
         .arg("--manifest-path")
-        .arg(crates.join(part.folder).join("Cargo.toml"))
+        .arg(crates.join(part.folders[0]).join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target)
         // The outer build may be clippy, coverage or fuzzing: none of that is for these.
