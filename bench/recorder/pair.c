@@ -1,40 +1,57 @@
 // The bare pair loop: what a recorder adds to an event when the program does nothing else.
-// pair THREADS PAIRS: prints the nanoseconds of an event (half a pair) of the slowest thread.
+// pair THREADS PAIRS [stamps]: prints the nanoseconds of an event (half a pair) of the slowest
+// thread, and its processor time. With `stamps`, every event reads the time stamp counter: what no recorder can go below.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <x86intrin.h>
 
 static long pairs;
+static int stamps;
 static pthread_barrier_t start;
-static double slowest;
+static double slowest, busiest;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static double seconds(void) {
+static double seconds(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
 static void *loop(void *unused) {
   (void)unused;
   void *volatile object;
+  volatile unsigned long long seen;
   free(malloc(40));
   pthread_barrier_wait(&start);
-  double begun = seconds();
-  for (long i = 0; i < pairs; i++) {
-    object = malloc(40);
-    free(object);
+  double begun = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
+  if (stamps) {
+    for (long i = 0; i < pairs; i++) {
+      object = malloc(40);
+      seen = __rdtsc();
+      seen = __rdtsc();
+      free(object);
+    }
+  } else {
+    for (long i = 0; i < pairs; i++) {
+      object = malloc(40);
+      free(object);
+    }
   }
-  double taken = seconds() - begun;
+  double taken = seconds(CLOCK_MONOTONIC) - begun;
+  cpu = seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
+  (void)seen;
   pthread_mutex_lock(&lock);
   if (taken > slowest) slowest = taken;
+  if (cpu > busiest) busiest = cpu;
   pthread_mutex_unlock(&lock);
   return 0;
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
+  stamps = argc > 3;
   int threads = atoi(argv[1]);
   pairs = atol(argv[2]);
   pthread_t ids[64];
@@ -44,5 +61,6 @@ int main(int argc, char **argv) {
     if (pthread_create(&ids[i], 0, loop, 0)) return 1;
   for (int i = 0; i < threads; i++) pthread_join(ids[i], 0);
   printf("measured %.3f\n", slowest * 1e9 / (2.0 * pairs));
+  printf("cpu %.3f\n", busiest * 1e9 / (2.0 * pairs));
   return 0;
 }

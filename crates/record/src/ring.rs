@@ -58,8 +58,6 @@ pub struct Rare {
     pub thread: AtomicU32,
     /// 1 while the producer sleeps until there is room: a futex.
     pub waiting: AtomicU32,
-    /// Events that could not be written.
-    pub lost: AtomicU64,
 }
 
 /// The shared positions and state of a ring. All zero is a valid free ring.

@@ -26,8 +26,8 @@ mod slow;
 mod sys;
 mod thread;
 
-/// There is nothing to unwind to and nothing to print with; no hook can panic (xtask checks that
-/// the library holds no reference to the formatting machinery).
+/// There is nothing to unwind to and nothing to print with; no hook can panic (a test of
+/// `freehold record`, `no_hook_can_panic`, reads the library's symbols).
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: abort never returns and has no precondition.

@@ -143,7 +143,6 @@ accessor! {
     calloc: Calloc = CALLOC;
     realloc: Realloc = REALLOC;
     free: Free = FREE;
-    usable_size: Usable = USABLE;
     aligned_alloc: Aligned = ALIGNED_ALLOC;
     posix_memalign: PosixMemalign = POSIX_MEMALIGN;
     memalign: Aligned = MEMALIGN;
@@ -154,8 +153,38 @@ accessor! {
     free_aligned_sized: FreeAlignedSized = FREE_ALIGNED_SIZED;
 }
 
+/// What answers for usable sizes: [`early_usable`] until the process has begun.
+static USABLE_NOW: AtomicPtr<c_void> = AtomicPtr::new(early_usable as *mut c_void);
+
+/// `malloc_usable_size` of the next allocator.
+#[inline(always)]
+pub fn usable_size() -> Usable {
+    // SAFETY: never null, and both that are stored there are of this type.
+    unsafe { transmute::<*mut c_void, Usable>(USABLE_NOW.load(Ordering::Relaxed)) }
+}
+
+/// Before its own constructors have run, an allocator may have to allocate to answer (gperftools'
+/// does, by operator new): then the question within the question is answered with "unknown".
+extern "C" fn early_usable(object: *mut c_void) -> usize {
+    let words = thread::current();
+    // SAFETY: the thread's own words, and no reference to them is alive across the call; the object
+    // is the next allocator's, or null.
+    unsafe {
+        if (*words).measuring {
+            return USABLE_UNKNOWN;
+        }
+        (*words).measuring = true;
+        let usable = transmute::<*mut c_void, Usable>(USABLE.get())(object);
+        (*words).measuring = false;
+        usable
+    }
+}
+
 /// Finds what nearly every program calls, before it has threads or loads libraries.
 pub fn find_all() {
+    // Whatever the allocator makes at its first answer is made now, under guard.
+    early_usable(null_mut());
+    USABLE_NOW.store(USABLE.get(), Ordering::Relaxed);
     for next in [&MALLOC, &CALLOC, &REALLOC, &FREE, &USABLE, &ALIGNED_ALLOC, &POSIX_MEMALIGN] {
         next.get();
     }

@@ -39,6 +39,8 @@ pub struct Thread {
     pub resolving: u32,
     /// Which operator new is in progress: its event's kind, 0 for none.
     pub making: u8,
+    /// Asking the next allocator for a usable size before the process has begun (`next.rs`).
+    pub measuring: bool,
     /// The size it was asked for.
     pub making_size: u64,
     /// The alignment it was asked for; 0 for none.
