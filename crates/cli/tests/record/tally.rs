@@ -1,7 +1,7 @@
 //! The end-to-end check: a program with threads that keeps its own tally, and the trace of it, must
 //! tell the same.
 
-use crate::support::{Bench, Recorded};
+use crate::support::{Bench, Recorded, freehold};
 use freehold_trace::{Api, Event};
 use std::collections::HashMap;
 
@@ -93,6 +93,75 @@ fn counts_peak_and_curve_are_those_of_the_programs_own_tally() {
     assert_eq!(tally(&recorded), recorded.stdout());
     let threads = recorded.seen().trace.processes()[0].threads;
     assert_eq!(threads, 5);
+}
+
+/// As above, and every call of malloc, realloc and free in the process is one of these: nothing is
+/// printed through stdio. Only `pthread_create` asks for memory of its own, by calloc, before.
+const ALONE: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+enum { THREADS = 4, STEPS = 20000, OBJECTS = 300 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t all;
+static struct { void *at; size_t size; } objects[OBJECTS];
+static long made, freed, resized; static size_t live, peak, asked;
+static unsigned next(unsigned *state) { *state = *state * 1664525u + 1013904223u; return *state >> 8; }
+static void *work(void *seed) {
+  unsigned state = (unsigned)(size_t)seed;
+  pthread_barrier_wait(&all);
+  for (int i = 0; i < STEPS; i++) {
+    pthread_mutex_lock(&lock);
+    unsigned at = next(&state) % OBJECTS;
+    size_t size = 1 + next(&state) % 5000, old = objects[at].size;
+    if (!objects[at].at) {
+      objects[at].at = malloc(size); live += size; asked += size; made++;
+    } else if (next(&state) % 3 == 0) {
+      objects[at].at = realloc(objects[at].at, size); live += size - old; resized++;
+      if (size > old) asked += size - old;
+    } else {
+      free(objects[at].at); objects[at].at = 0; live -= old; freed++;
+    }
+    objects[at].size = size;
+    if (live > peak) peak = live;
+    pthread_mutex_unlock(&lock);
+  }
+  return 0;
+}
+int main(void) {
+  pthread_t threads[THREADS];
+  pthread_barrier_init(&all, 0, THREADS);
+  for (size_t i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, work, (void *)(i + 1));
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+  char line[200];
+  int length = snprintf(line, sizeof line, "%ld %ld %ld %zu %zu %zu", made, freed, resized, asked, peak, live);
+  return write(1, line, length) != length;
+}
+"#;
+
+#[test]
+fn info_tells_what_the_program_itself_counted() {
+    let bench = Bench::c(ALONE);
+    let recorded = bench.record(&[]);
+    recorded.assert_clean();
+    let own: Vec<u64> =
+        recorded.stdout().split(' ').map(|number| number.parse().unwrap()).collect();
+    let info = freehold().args(["info", "--json"]).arg(bench.trace_path()).output().unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    let total = &info["total"];
+    let number = |pointer: &str| total.pointer(pointer).and_then(|n| n.as_u64()).unwrap();
+    let calls = ["malloc", "frees", "reallocs"].map(|call| number(&format!("/calls/{call}")));
+    assert_eq!(calls, [own[0], own[1], own[2]]);
+    // What pthread_create took, before the first step and for ever.
+    let others = number("/allocated_bytes") - own[3];
+    assert!(others > 0 && number("/calls/calloc") <= 8, "{others} bytes");
+    assert_eq!(number("/peak/bytes"), own[4] + others);
+    assert_eq!(number("/end_bytes"), own[5] + others);
+    let curve = total["live_over_seconds"].as_array().unwrap();
+    let highest = curve.iter().filter_map(|point| point["max_bytes"].as_u64()).max().unwrap();
+    assert_eq!(highest, own[4] + others, "the curve keeps its peak");
+    assert_eq!(number("/threads"), 5);
 }
 
 /// Threads that free each other's objects as fast as they can, without any lock.
