@@ -4,6 +4,7 @@
 mod cxx;
 mod endings;
 mod family;
+mod neighbours;
 mod processes;
 mod support;
 mod tally;
