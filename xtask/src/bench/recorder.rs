@@ -25,12 +25,17 @@ pub struct Options {
     /// Pairs of malloc and free a thread in the pair loop.
     #[arg(long, default_value_t = 3_000_000)]
     pairs: u64,
+    /// Measures this command instead of building one.
+    #[arg(long)]
+    freehold: Option<PathBuf>,
     /// Where the raw data goes.
     #[arg(long, default_value = "bench/results/recorder.jsonl")]
     out: PathBuf,
 }
 
-const TOOLS: [&str; 4] = ["none", "freehold", "heaptrack", "mtrace"];
+/// `stamps` is no tool: the pair loop reads the time stamp counter once an event, which is the floor
+/// of every recorder that knows when something happened.
+const TOOLS: [&str; 5] = ["none", "stamps", "freehold", "heaptrack", "mtrace"];
 
 /// The folders and the tools.
 struct Bench {
@@ -46,13 +51,21 @@ struct Program {
     command: fn(&Bench, &Options, &[String]) -> Vec<String>,
 }
 
-const PROGRAMS: [Program; 6] = [
+const PROGRAMS: [Program; 7] = [
     Program { name: "pair-1", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "1") },
     Program { name: "pair-2", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "2") },
     Program {
         name: "python3",
         unit: "s",
         command: |b, _, tool| after(tool, &["python3", &b.source("python.py")]),
+    },
+    // The interpreter's own allocator serves small objects; without it, every one of them is malloc's.
+    Program {
+        name: "python3-malloc",
+        unit: "s",
+        command: |b, _, tool| {
+            after(tool, &["env", "PYTHONMALLOC=malloc", "python3", &b.source("python.py")])
+        },
     },
     Program {
         name: "gcc",
@@ -80,7 +93,11 @@ const PROGRAMS: [Program; 6] = [
 ];
 
 fn pair(bench: &Bench, options: &Options, tool: &[String], threads: &str) -> Vec<String> {
-    after(tool, &[&bench.made("pair"), threads, &options.pairs.to_string()])
+    let (program, pairs) = (bench.made("pair"), options.pairs.to_string());
+    match tool {
+        [word] if word == "stamps" => after(&[], &[&program, threads, &pairs, "stamps"]),
+        tool => after(tool, &[&program, threads, &pairs]),
+    }
 }
 
 fn after(words: &[String], more: &[&str]) -> Vec<String> {
@@ -107,54 +124,73 @@ impl Bench {
                 let freehold = self.freehold.display().to_string();
                 after(&[freehold], &["record", "--json", "-o", &self.made("t.fht"), "--"])
             }
-            "heaptrack" => {
-                after(&[], &["heaptrack", "--record-only", "-o", &self.made("heaptrack")])
-            }
+            "heaptrack" => after(&[], &["heaptrack", "--raw", "-o", &self.made("heaptrack")]),
             "mtrace" => {
                 let preload =
                     format!("LD_PRELOAD=libc_malloc_debug.so.0:{}", self.made("mtrace.so"));
                 let file = format!("MALLOC_TRACE={}", self.made("mtrace.txt"));
                 after(&[], &["env", &preload, &file])
             }
+            "stamps" => after(&[], &["stamps"]),
             _ => Vec::new(),
         }
     }
 
-    fn open() -> anyhow::Result<Bench> {
+    fn open(options: &Options) -> anyhow::Result<Bench> {
         let root = sources::root();
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let bench = Bench {
             sources: root.join("bench/recorder"),
             scratch: target.join("bench-recorder"),
-            freehold: target.join("release/freehold"),
+            freehold: options.freehold.clone().unwrap_or_else(|| target.join("release/freehold")),
         };
         std::fs::create_dir_all(&bench.scratch)?;
-        must("cargo", &["build", "--release", "--quiet", "-p", "freehold-cli"])?;
+        if options.freehold.is_none() {
+            must("cargo", &["build", "--release", "--quiet", "-p", "freehold-cli"])?;
+        }
         let (pair, shim) = (bench.made("pair"), bench.made("mtrace.so"));
         must("cc", &["-O2", "-fno-builtin", "-pthread", "-o", &pair, &bench.source("pair.c")])?;
         must("cc", &["-O2", "-shared", "-fPIC", "-o", &shim, &bench.source("mtrace.c")])?;
         Ok(bench)
     }
 
-    /// One run: the number measured, and what the recorder said of itself.
-    fn run(
-        &self,
-        program: &Program,
-        options: &Options,
-        tool: &str,
-    ) -> anyhow::Result<(f64, Value)> {
+    /// One run.
+    fn run(&self, program: &Program, options: &Options, tool: &str) -> anyhow::Result<Run> {
         let words = (program.command)(self, options, &self.tool(tool));
         let (first, rest) = words.split_first().context("a program has a name")?;
-        let begun = Instant::now();
+        let (begun, cpu) = (Instant::now(), children_cpu_s());
         let output = Command::new(first).args(rest).stdin(Stdio::null()).output();
         let wall = begun.elapsed().as_secs_f64();
         let output = output.with_context(|| format!("{first} cannot be run"))?;
         if !output.status.success() {
             bail!("{words:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
         }
-        Ok((measured(&output).unwrap_or(wall), said(&output)))
+        let cpu = number_after("cpu ", &output).unwrap_or(children_cpu_s() - cpu);
+        let wall = number_after("measured ", &output).unwrap_or(wall);
+        Ok(Run { wall, cpu, said: said(&output) })
     }
+}
+
+/// What one run gave, in the unit of its program.
+struct Run {
+    /// What passed.
+    wall: f64,
+    /// Processor time: of the loop's slowest thread in the pair loop, elsewhere of all processes
+    /// together, the recorder's included. It stands still while a busy machine runs others.
+    cpu: f64,
+    /// What the recorder said of itself.
+    said: Value,
+}
+
+/// Processor seconds of all children that have ended, to 10 ms. 0 where /proc does not tell.
+fn children_cpu_s() -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in brackets, may hold blanks: fields are counted from behind it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
+        / TICKS_PER_SECOND
 }
 
 fn must(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
@@ -166,10 +202,10 @@ fn must(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-/// The number that a program measured itself.
-fn measured(output: &Output) -> Option<f64> {
+/// A number that a program measured itself.
+fn number_after(word: &str, output: &Output) -> Option<f64> {
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().find_map(|line| line.strip_prefix("measured ")?.trim().parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
 }
 
 /// The summary of `freehold record --json`.
@@ -182,7 +218,7 @@ fn said(output: &Output) -> Value {
 /// Whether a tool or program is installed.
 fn is_there(name: &str) -> bool {
     let found = match name {
-        "none" | "freehold" | "pair-1" | "pair-2" => true,
+        "none" | "stamps" | "freehold" | "pair-1" | "pair-2" => true,
         "mtrace" => {
             Path::new("/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0").exists()
                 || Path::new("/usr/lib64/libc_malloc_debug.so.0").exists()
@@ -191,6 +227,7 @@ fn is_there(name: &str) -> bool {
             let program = match name {
                 "redis" => "redis-server",
                 "gcc" => "g++",
+                "python3-malloc" => "python3",
                 other => other,
             };
             let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -205,7 +242,7 @@ fn is_there(name: &str) -> bool {
 
 /// Measures, prints the medians, keeps the raw data.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let bench = Bench::open()?;
+    let bench = Bench::open(options)?;
     let tools: Vec<&str> = TOOLS.into_iter().filter(|tool| is_there(tool)).collect();
     let head = facts::head(&[], usize::from(options.runs), false);
     let mut raw = Raw::create(&sources::root().join(&options.out), &head)?;
@@ -213,24 +250,28 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         if !is_there(program.name) {
             continue;
         }
-        let mut numbers: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let counts_events = program.unit == "ns/event";
+        let fits = |tool: &&str| counts_events || *tool != "stamps";
+        let tools: Vec<&str> = tools.iter().copied().filter(fits).collect();
+        let (mut walls, mut cpus) = (Numbers::new(), Numbers::new());
         let mut bytes = Vec::new();
         for round in 0..=usize::from(options.runs) {
             for step in 0..tools.len() {
                 let tool = tools[(round + step) % tools.len()];
-                let (number, summary) = bench.run(program, options, tool)?;
+                let Run { wall, cpu, said } = bench.run(program, options, tool)?;
                 let counted = round > 0;
                 raw.push(&json!({
                     "kind": "run", "program": program.name, "tool": tool, "round": round,
-                    "counted": counted, "unit": program.unit, "value": number, "summary": summary,
+                    "counted": counted, "unit": program.unit, "value": wall, "cpu": cpu, "summary": said,
                 }))?;
                 if counted {
-                    numbers.entry(tool).or_default().push(number);
-                    bytes.extend(bytes_per_event(&summary));
+                    walls.entry(tool).or_default().push(wall);
+                    cpus.entry(tool).or_default().push(cpu);
+                    bytes.extend(bytes_per_event(&said));
                 }
             }
         }
-        print(program, &tools, &numbers, &bytes);
+        print(program, &tools, &walls, &cpus, &bytes);
     }
     println!("raw data: {}", raw.finish()?.display());
     Ok(())
@@ -241,16 +282,20 @@ fn bytes_per_event(summary: &Value) -> Option<f64> {
     Some(summary["bytes"].as_f64()? / events)
 }
 
-fn print(program: &Program, tools: &[&str], numbers: &BTreeMap<&str, Vec<f64>>, bytes: &[f64]) {
-    let none = stats::median(&numbers["none"]);
-    println!("{}", program.name);
+/// Of each tool, one number a round.
+type Numbers<'a> = BTreeMap<&'a str, Vec<f64>>;
+
+fn print(program: &Program, tools: &[&str], walls: &Numbers, cpus: &Numbers, bytes: &[f64]) {
+    println!("{}: medians, what passed and processor time", program.name);
     for tool in tools {
-        let median = stats::median(&numbers[tool]);
-        let cost = match program.unit {
-            "ns/event" => format!("{:+.1} ns/event", median - none),
-            _ => format!("{:.2} x", median / none),
+        let cost = |numbers: &Numbers| {
+            let (median, none) = (stats::median(&numbers[tool]), stats::median(&numbers["none"]));
+            match program.unit {
+                "ns/event" => format!("{median:9.1} ns/event ({:+.1})", median - none),
+                _ => format!("{median:9.3} s ({:.2} x)", median / none),
+            }
         };
-        println!("  {tool:10} {median:10.3} {:8}  {cost}", program.unit);
+        println!("  {tool:10} {}   cpu {}", cost(walls), cost(cpus));
     }
     if !bytes.is_empty() {
         println!("  {:.2} bytes an event on disk", stats::median(bytes));
