@@ -81,7 +81,7 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     #include <stdlib.h>
     int main(void) {
       static void *at[4096]; unsigned x = 1;
-      for (int i = 0; i < 8000000; i++) {
+      for (int i = 0; i < 2500000; i++) {
         x = x * 1664525u + 1013904223u;
         free(at[x >> 20]); at[x >> 20] = malloc(1 + (x >> 8) % 3000);
       }
@@ -89,8 +89,8 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     }"#;
     let bench = Bench::c(MANY);
     let mut limited = Command::new("sh");
-    // In blocks of 512 bytes: 8 MiB hold the ring sets, but not what this program does.
-    limited.args(["-c", "ulimit -f 16384; exec \"$@\"", "sh"]);
+    // In blocks of 512 bytes: 4.5 MiB hold a ring set, but not what this program does.
+    limited.args(["-c", "ulimit -f 9216; exec \"$@\"", "sh"]);
     limited.arg(env!("CARGO_BIN_EXE_freehold")).args(["record", "--json", "-o"]);
     let output = limited.arg(bench.trace_path()).arg("--").arg(&bench.program).output().unwrap();
     let recorded = bench.recorded(output);
