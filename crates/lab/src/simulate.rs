@@ -10,8 +10,8 @@
 //! Invariant: an [`Outcome`](crate::results::Outcome) is a function of trace, process, limit and
 //! policy alone: no clock, no thread count, no address enters it.
 //!
-//! Every worker decodes the trace again. Sharing decoded batches would save the decoding (about a
-//! tenth of a policy's time, see `examples/replay_speed.rs`) but march all policies in step, with
+//! Every worker decodes the trace again. Sharing decoded batches would save the decoding (up to a
+//! third of a policy's time, see `examples/replay_speed.rs`) but march all policies in step, with
 //! all their regions in memory at once and the slowest setting the pace.
 
 mod crew;
