@@ -251,7 +251,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             continue;
         }
         let counts_events = program.unit == "ns/event";
-        let fits = |tool: &&str| counts_events || *tool != "stamps";
+        let fits = |tool: &&str| match *tool {
+            "stamps" => counts_events,
+            // Does not end within a minute.
+            "mtrace" => program.name != "redis",
+            _ => true,
+        };
         let tools: Vec<&str> = tools.iter().copied().filter(fits).collect();
         let (mut walls, mut cpus) = (Numbers::new(), Numbers::new());
         let mut bytes = Vec::new();
