@@ -7,7 +7,7 @@
 //!     ├── records ── Engine<BestFit>  ── Outcome      itself and holds one region at a time
 //! ```
 //!
-//! Invariant: an [`Outcome`](crate::results::Outcome) is a function of trace, process, limit and
+//! Invariant: an [`Outcome`] is a function of trace, process, limit and
 //! policy alone: no clock, no thread count, no address enters it.
 //!
 //! Every worker decodes the trace again. Sharing decoded batches would save the decoding (up to a
