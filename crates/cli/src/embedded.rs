@@ -58,7 +58,9 @@ impl Embedded {
     }
 
     fn unpack_under(&self, root: &Path) -> Result<PathBuf> {
-        let folder = root.join(format!("freehold-{:016x}", fnv1a(self.bytes)));
+        // Whoever may write to a folder may swap what is in it: both must be ours.
+        make_private(root)?;
+        let folder = root.join(format!("{:016x}", fnv1a(self.bytes)));
         make_private(&folder)?;
         let path = folder.join(self.name);
         if fs::read(&path).is_ok_and(|bytes| bytes == self.bytes) {
@@ -82,7 +84,7 @@ fn roots() -> Vec<PathBuf> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
     let temporary = std::env::temp_dir().join(format!("freehold-{user}"));
-    cache.into_iter().chain([temporary]).collect()
+    cache.map(|folder| folder.join("freehold")).into_iter().chain([temporary]).collect()
 }
 
 /// Makes the folder (and what leads to it) for this user only; refuses somebody else's.
