@@ -269,6 +269,8 @@ impl Cursor {
                     ));
                     continue;
                 }
+                // Even of a block that turns out unreadable: others may have been given up to here.
+                self.last = entry.header.first;
                 if reader.load(entry, &mut open.decoder)? {
                     self.last = entry.header.last;
                 }

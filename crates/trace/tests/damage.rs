@@ -196,3 +196,13 @@ fn a_writer_that_dies_leaves_what_it_stored_and_no_final_name() {
     writer.abandon();
     assert!(!partial.exists());
 }
+
+/// Found by fuzzing: a block whose header says a late first tick, and whose columns then cannot be
+/// read, was followed by one of earlier events; other threads had been given up to the late tick.
+#[test]
+fn a_lying_first_tick_does_not_bend_the_order() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/lying-first-tick.fht");
+    let (records, damage) = read(&path).unwrap();
+    assert!(records.windows(2).all(|pair| pair[0].tick <= pair[1].tick), "{records:#?}");
+    assert!(damage.iter().any(|damage| damage.reason == Reason::Order), "{damage:#?}");
+}
