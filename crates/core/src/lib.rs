@@ -6,6 +6,7 @@ pub mod check;
 pub mod frames;
 pub mod heap;
 pub mod machine;
+pub mod place;
 pub mod policy;
 pub mod size_class;
 pub mod sync;
