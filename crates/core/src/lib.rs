@@ -9,5 +9,7 @@ pub mod machine;
 pub mod place;
 pub mod policy;
 pub mod size_class;
+#[cfg(not(loom))]
+pub mod stats;
 pub mod sync;
 pub mod units;

@@ -19,6 +19,7 @@ use super::bank::Bank;
 use super::index::{FreeBanks, Index};
 use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT};
 use crate::machine::Machine;
+use core::mem::offset_of;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -77,7 +78,35 @@ pub struct Region {
     used_units: usize,
 }
 
+/// Where a region keeps what `heap::census` reads from outside, in bytes from its start.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RegionLayout {
+    /// From one region to the next.
+    pub len: u32,
+    /// The address of the tags.
+    pub base: u32,
+    /// The first bank, counted in banks from the base.
+    pub first: u32,
+    /// How many banks are committed.
+    pub committed: u32,
+    /// The address of the banks' states.
+    pub states: u32,
+    /// The address of the descriptors.
+    pub descriptors: u32,
+}
+
 impl Region {
+    /// See [`RegionLayout`].
+    pub const LAYOUT: RegionLayout = RegionLayout {
+        len: size_of::<Region>() as u32,
+        base: offset_of!(Region, base) as u32,
+        first: offset_of!(Region, first) as u32,
+        committed: offset_of!(Region, committed) as u32,
+        states: (offset_of!(Region, states) + offset_of!(Part, start)) as u32,
+        descriptors: (offset_of!(Region, descriptors) + offset_of!(Part, start)) as u32,
+    };
+
     /// No region.
     pub const fn none() -> Region {
         Region {

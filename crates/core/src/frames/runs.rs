@@ -82,6 +82,11 @@ impl Runs {
         self.regions().iter().take_while(|r| r.base() != 0).find(|r| r.contains(address))
     }
 
+    /// Where the table of [`MAX_REGIONS`] regions lies, for who reads it from outside.
+    pub fn table(&self) -> usize {
+        self.regions.get().addr()
+    }
+
     /// The region that the free path knows.
     #[inline]
     pub fn primary(&self) -> &Region {

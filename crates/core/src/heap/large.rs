@@ -22,12 +22,12 @@ const RELOCATE_MIN: usize = 1 << 20;
 
 /// The descriptor of a large block's first unit.
 #[repr(C)]
-struct Large {
+pub(super) struct Large {
     /// Not ours: a slab's late giver may still look at it. Never alive while the unit is large.
     _vacancy: Vacancy,
     /// What its user may use, in bytes: the request rounded up to pages.
-    size: Cell<usize>,
-    units: Cell<usize>,
+    pub(super) size: Cell<usize>,
+    pub(super) units: Cell<usize>,
 }
 
 const _: () = assert!(size_of::<Large>() <= DESCRIPTOR);

@@ -9,6 +9,8 @@
 //! node_heap   ties them together: entry points, threads that come and go
 //! large       requests above 32 KiB: runs of units
 //! purge       returns pages that hold no block, also inside slabs in use
+//! census      what a heap holds, counted from outside while it works
+//! walk        every block that a program has; whether an address is one
 //! tag         what the free path learns from one word: owner and class, or what else lies there
 //! ```
 //!
@@ -27,6 +29,8 @@ pub mod vacancy;
 #[cfg(not(loom))]
 pub mod cache;
 #[cfg(not(loom))]
+pub mod census;
+#[cfg(not(loom))]
 mod large;
 #[cfg(not(loom))]
 pub mod node_heap;
@@ -38,6 +42,8 @@ mod refill;
 mod slab;
 #[cfg(not(loom))]
 mod tag;
+#[cfg(not(loom))]
+mod walk;
 
 #[cfg(not(loom))]
 pub use cache::{Cache, Freed};
@@ -45,3 +51,5 @@ pub use cache::{Cache, Freed};
 pub use node_heap::{Misuse, NodeHeap};
 #[cfg(not(loom))]
 pub use purge::Purged;
+#[cfg(not(loom))]
+pub use walk::{Block, Kind};

@@ -32,7 +32,7 @@ pub(super) struct Registry {
     /// Caches without a thread, last in first.
     pub(super) idle: *mut Cache,
     /// Every cache there is.
-    all: *mut Cache,
+    pub(super) all: *mut Cache,
     /// Pages not yet made into caches.
     fresh: *mut Cache,
     fresh_len: usize,
@@ -45,7 +45,7 @@ pub struct NodeHeap<M: Machine> {
     /// Held while the purger holds blocks or units.
     pub(super) purging: Lock,
     registry_lock: Lock,
-    registry: UnsafeCell<Registry>,
+    pub(super) registry: UnsafeCell<Registry>,
     /// Idle caches, roughly: whether adopting is worth a lock.
     pub(super) idle_len: AtomicUsize,
     key: AtomicUsize,
@@ -93,6 +93,11 @@ impl<M: Machine> NodeHeap<M> {
     /// [`NodeHeap::attach`].
     pub fn set_key(&self, key: usize) {
         self.key.store(key, Ordering::Relaxed);
+    }
+
+    /// What marks and links are encoded with.
+    pub(super) fn key(&self) -> usize {
+        self.key.load(Ordering::Relaxed)
     }
 
     /// Limits what the heap may hold of the machine to `bytes`, at least one unit: beyond, requests

@@ -105,6 +105,9 @@ impl Chain {
 }
 
 impl Slab {
+    /// Where `blocks` lies, in bytes, for who reads it from outside.
+    pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
+
     /// Makes the unit at `base` a slab, all blocks free. The caller owns the unit alone and makes
     /// it known by its tag afterwards.
     pub fn start(&self, base: usize, class: SizeClass, bitmap: *mut u8) {

@@ -47,6 +47,10 @@ pub struct Vacancy {
 }
 
 impl Vacancy {
+    /// Where the count of free blocks lies, in bytes, for who reads it from outside.
+    #[cfg(not(loom))]
+    pub(super) const FREE_AT: usize = core::mem::offset_of!(Vacancy, free);
+
     /// The vacancy of a slab that never was.
     #[cfg(not(loom))]
     pub const fn new() -> Vacancy {

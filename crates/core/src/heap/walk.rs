@@ -1,0 +1,111 @@
+//! Every block that a program has, and whether an address is one.
+//!
+//! [`NodeHeap::walk`] is exact for a heap at rest, all of whose caches were detached: then a free
+//! block is a set bit, and what is no set bit is the program's. [`NodeHeap::examine`] asks about one
+//! address, at any time: for hardened frees, which want to know before anything is touched.
+
+use super::cache::Block as Links;
+use super::node_heap::{Misuse, NodeHeap};
+use super::slab::Slab;
+use super::tag::Tag;
+use crate::machine::Machine;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// What a block is cut from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A slab: its class's size.
+    Small,
+    /// A run of whole units.
+    Large,
+}
+
+/// A block as seen from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// Where it starts.
+    pub address: usize,
+    /// What its user may use, in bytes.
+    pub size: usize,
+    /// What it is cut from.
+    pub kind: Kind,
+}
+
+impl<M: Machine> NodeHeap<M> {
+    /// Calls `visit` with every block that is neither a set bit of its slab nor free units: exactly
+    /// those the program has, if every cache was detached before. The runs are locked one bank at a
+    /// time; nobody may allocate meanwhile.
+    pub fn walk(&self, mut visit: impl FnMut(Block)) {
+        self.runs.each_used(&self.machine, |region, unit| {
+            // SAFETY: the unit lies in the region.
+            match Tag::decode(unsafe { region.tag(unit) }.load(Ordering::Acquire)) {
+                Tag::Slab(_, class) => {
+                    // SAFETY: the tag says that the unit is a slab.
+                    let slab = unsafe { &*region.descriptor(unit).cast::<Slab>() };
+                    let size = class.size();
+                    for number in (0..slab.blocks() as usize).filter(|&n| !slab.is_free(n)) {
+                        let address = slab.base() + number * size;
+                        visit(Block { address, size, kind: Kind::Small });
+                    }
+                }
+                Tag::Large => {
+                    let size = self.large_size(region, unit);
+                    visit(Block { address: unit, size, kind: Kind::Large });
+                }
+                Tag::Nothing => {}
+            }
+        });
+    }
+
+    /// The block that starts at `address`, if the program has it: interior pointers, foreign ones
+    /// and free blocks are told apart at once, those of other caches' stacks included. O(1).
+    pub fn examine(&self, address: *mut u8) -> Result<Block, Misuse> {
+        let at = address.addr();
+        let region = self.runs.region_of(at).ok_or(Misuse::NotABlock)?;
+        // SAFETY: the region contains the address.
+        match Tag::decode(unsafe { region.tag(at) }.load(Ordering::Acquire)) {
+            Tag::Slab(_, class) => {
+                // SAFETY: the tag says that the unit is a slab.
+                let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
+                let number = slab.number(at).ok_or(Misuse::NotABlock)?;
+                let key = self.key();
+                // SAFETY: the unit is a slab, hence mapped; every block has sixteen bytes.
+                if slab.is_free(number) || unsafe { Links::is_marked(address.cast(), key) } {
+                    return Err(Misuse::DoubleFree);
+                }
+                Ok(Block { address: at, size: class.size(), kind: Kind::Small })
+            }
+            Tag::Large if at.is_multiple_of(crate::frames::UNIT) => {
+                Ok(Block { address: at, size: self.large_size(region, at), kind: Kind::Large })
+            }
+            _ => Err(Misuse::NotABlock),
+        }
+    }
+
+    /// Marks a block that the program has as free, without giving it to anyone: a hardened free that
+    /// keeps it for a while. Until [`NodeHeap::unseal`], [`NodeHeap::examine`] says double free.
+    ///
+    /// # Safety
+    /// The block is the caller's, and small.
+    pub unsafe fn seal(&self, address: *mut u8) {
+        // SAFETY: the block is the caller's and has sixteen bytes.
+        unsafe { Links::link(address.cast(), ptr::null_mut(), self.key()) };
+    }
+
+    /// Takes the mark of [`NodeHeap::seal`] away and zeroes where it was; `false` when it was
+    /// damaged: somebody wrote to the block after it was freed.
+    ///
+    /// # Safety
+    /// The block was sealed, and is the caller's.
+    pub unsafe fn unseal(&self, address: *mut u8) -> bool {
+        let key = self.key();
+        let block: *mut Links = address.cast();
+        // SAFETY: the block is the caller's and has sixteen bytes.
+        unsafe {
+            let whole = Links::is_marked(block, key) && Links::next(block, key).is_null();
+            address.write_bytes(0, size_of::<Links>());
+            whole
+        }
+    }
+}
