@@ -6,7 +6,7 @@
 //! miscounts. It also watches the probe: a policy that touches a word outside of its region lies.
 
 use crate::memory::SimRegion;
-use freehold_core::blocks::GRANULE;
+use freehold_core::blocks::{GRANULE, Region};
 use freehold_core::check::Broken;
 use freehold_core::machine::{Probe, Step};
 use freehold_core::policy::{BlockInfo, Policy};
@@ -76,12 +76,20 @@ pub struct ShadowHeap<P> {
 
 impl<P: Policy> ShadowHeap<P> {
     /// A policy over `memory`; `None` when the policy finds it too short.
-    pub fn new(mut memory: SimRegion) -> Option<ShadowHeap<P>> {
+    pub fn new(memory: SimRegion) -> Option<ShadowHeap<P>> {
+        ShadowHeap::with(memory, P::new)
+    }
+
+    /// As [`ShadowHeap::new`], with a policy of other parameters: made by `make`.
+    pub fn with(
+        mut memory: SimRegion,
+        make: impl FnOnce(Region) -> Option<P>,
+    ) -> Option<ShadowHeap<P>> {
         // SAFETY: the policy is dropped before the memory (field order), and this is the one call.
         let region = unsafe { memory.region() };
         let base = region.base().addr().get();
         let watch = Watch { len: region.len(), ..Watch::default() };
-        let policy = P::new(region)?;
+        let policy = make(region)?;
         let (objects, places) = (BTreeMap::new(), BTreeMap::new());
         Some(ShadowHeap { policy, memory, base, objects, places, watch, seeds: 0 })
     }

@@ -1,8 +1,9 @@
 //! What each fit makes of the same holes, as pictures.
 
 use freehold_core::blocks::{
-    BestFit, BestFitList, Buddy, FirstFit, FirstFitList, GoodFit, NextFit, NextFitList, WorstFit,
-    WorstFitList,
+    BestFit, BestFitList, BlockHeap, Buddy, Dmrt, DmrtLists, DmrtPaper, DmrtParams, ExactFit,
+    FirstFit, FirstFitList, GoodFit, GoodFitParams, LargeFit, NextFit, NextFitList, SizeLists,
+    WorstFit, WorstFitList,
 };
 use freehold_core::policy::Policy;
 use freehold_core::units::Align;
@@ -141,6 +142,130 @@ fn good_fit_takes_the_youngest_that_surely_fits() -> Done {
     assert_eq!(heap.picture(), holes);
     ask(&mut heap, 4, 1032)?; // the hole of 1040 is in the class [1024, 1056): not considered
     assert_eq!(heap.picture(), "[free 1040, used 32, used 1056, used 32, free 1936]");
+    Ok(())
+}
+
+#[test]
+fn exact_fit_takes_the_shortest_hole_unseen() -> Done {
+    assert_eq!(fill_two::<ExactFit>()?, fill_two::<BestFit>()?);
+
+    let mut heap = heap::<ExactFit>(4096);
+    for (id, size) in [(0, 1032), (1, 24), (2, 1048), (3, 24)] {
+        ask(&mut heap, id, size)?;
+    }
+    heap.free(0)?;
+    heap.free(2)?;
+    ask(&mut heap, 4, 1032)?; // where good fit does not consider the hole of 1040
+    assert_eq!(heap.picture(), "[used 1040, used 32, free 1056, used 32, free 1936]");
+    Ok(())
+}
+
+/// Two holes of one class, [1024, 1056), the shorter one younger, and no block above them.
+fn two_holes_of_a_class<P: Policy>() -> Result<ShadowHeap<P>, Fault> {
+    let mut heap = heap::<P>(2144);
+    for (id, size) in [(0, 1032), (1, 24), (2, 1016), (3, 24)] {
+        ask(&mut heap, id, size)?;
+    }
+    heap.free(0)?;
+    heap.free(2)?;
+    assert_eq!(heap.picture(), "[free 1040, used 32, free 1024, used 48]");
+    Ok(heap)
+}
+
+#[test]
+fn a_second_look_finds_what_lists_cannot_promise() -> Done {
+    let mut blind = two_holes_of_a_class::<DmrtPaper>()?;
+    assert!(!blind.alloc(4, 1032, Align::ONE)?, "the class is not surely long enough");
+    let mut looks = two_holes_of_a_class::<Dmrt>()?;
+    ask(&mut looks, 4, 1032)?; // the second that is looked at
+    assert_eq!(looks.picture(), "[used 1040, used 32, free 1024, used 48]");
+    Ok(())
+}
+
+/// Holes of 1.25, 5.05 and 5 MiB between walls, freed in this order, and a free end of 3 MiB. The
+/// two longest are of one class.
+fn long_holes<P: Policy>() -> Result<ShadowHeap<P>, Fault> {
+    let mut heap = heap::<P>(15 << 20);
+    let holes = [(5 << 18) - 8, (101 << 20) / 20 - 8, (5 << 20) - 8_u64];
+    for (id, size) in (0..).zip(holes) {
+        ask(&mut heap, 2 * id, size)?;
+        ask(&mut heap, 2 * id + 1, 24)?;
+    }
+    for id in [0, 2, 4] {
+        heap.free(id)?;
+    }
+    heap.verify()?;
+    Ok(heap)
+}
+
+/// The hole (or, as 3, the end) in which an object of `size` bytes lands.
+fn lands<P: Policy>(mut heap: ShadowHeap<P>, size: u64) -> Result<Option<usize>, Fault> {
+    if !heap.alloc(9, size, Align::ONE)? {
+        return Ok(None);
+    }
+    heap.verify()?;
+    let walls = [1, 3, 5].map(|id| heap.place(id).unwrap_or(0));
+    let place = heap.place(9).unwrap_or(0);
+    Ok(Some(walls.iter().filter(|&&wall| wall < place).count()))
+}
+
+#[test]
+fn dmrt_asks_the_request_not_the_block_how_large_it_is() -> Done {
+    let two_mib = 2 << 20;
+    // Both need a block of 2 MiB + 16 B.
+    assert_eq!(lands(long_holes::<DmrtPaper>()?, two_mib - 1)?, Some(3), "normal: good fit");
+    assert_eq!(
+        lands(long_holes::<DmrtPaper>()?, two_mib)?,
+        Some(2),
+        "large: the head of the highest"
+    );
+    assert_eq!(lands(long_holes::<GoodFit>()?, two_mib)?, Some(3));
+    Ok(())
+}
+
+#[test]
+fn dmrt_takes_the_head_of_the_highest_list_or_looks_on() -> Done {
+    let just_over_five = (5 << 20) + 1000;
+    assert_eq!(lands(long_holes::<WorstFit>()?, 2 << 20)?, Some(1), "the longest");
+    assert_eq!(lands(long_holes::<DmrtPaper>()?, just_over_five)?, None, "the head is too short");
+    assert_eq!(lands(long_holes::<Dmrt>()?, just_over_five)?, Some(1), "the one behind it is not");
+    let exact = DmrtParams::PAPER.with_large_fit(LargeFit::Longest);
+    let memory = SimRegion::new((15 << 20) + 16);
+    let heap = ShadowHeap::with(memory, |region| {
+        BlockHeap::with_index(region, DmrtLists::<0>::with(exact))
+    });
+    let mut heap = heap.expect("long enough");
+    for (id, size) in [(0, (5 << 20) - 8), (1, 24), (2, (5 << 20) + 99_992), (3, 24)] {
+        ask(&mut heap, id, size)?;
+    }
+    heap.free(2)?;
+    heap.free(0)?; // the younger, hence the head
+    assert!(heap.alloc(4, 2 << 20, Align::ONE)?);
+    assert_eq!(heap.place(4), Some((5 << 20) + 32 + 16), "the longest, not the head");
+    heap.verify()
+}
+
+#[test]
+fn fewer_lists_round_requests_further_up() -> Done {
+    let params = GoodFitParams::new(4, 0).expect("a power of two up to 32");
+    let memory = SimRegion::new(4096 + 16);
+    let heap =
+        ShadowHeap::with(memory, |region| BlockHeap::with_index(region, SizeLists::with(params)));
+    let mut heap = heap.expect("long enough");
+    for (id, size) in [(0, 300), (1, 24), (2, 312), (3, 24)] {
+        ask(&mut heap, id, size)?;
+    }
+    heap.free(2)?;
+    heap.free(0)?;
+    assert_eq!(heap.picture(), "[free 320, used 32, free 320, used 32, free 3392]");
+    ask(&mut heap, 4, 300)?; // [320, 384) is a list, and 320 its least length
+    assert_eq!(heap.picture(), "[used 320, used 32, free 320, used 32, free 3392]");
+    ask(&mut heap, 5, 264)?; // 272 is in [256, 320): from the next list on
+    ask(&mut heap, 6, 328)?; // 336 is in [320, 384): the end
+    let end = "[used 320, used 32, used 272, free 48, used 32, used 336, free 3056]";
+    assert_eq!(heap.picture(), end);
+    assert_eq!(GoodFitParams::new(3, 0), None);
+    assert_eq!(GoodFitParams::new(64, 0), None);
     Ok(())
 }
 

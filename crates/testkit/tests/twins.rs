@@ -1,7 +1,9 @@
-//! The trees choose the very blocks that the lists of the textbooks choose, call by call.
+//! The trees choose the very blocks that the lists of the textbooks choose, call by call; and the
+//! published DmRT those that good fit chooses, as long as nothing is as large as 2 MiB.
 
 use freehold_core::blocks::{
-    BestFit, BestFitList, FirstFit, FirstFitList, NextFit, NextFitList, WorstFit, WorstFitList,
+    BestFit, BestFitList, DmrtPaper, FirstFit, FirstFitList, GoodFit, NextFit, NextFitList,
+    WorstFit, WorstFitList,
 };
 use freehold_core::policy::Policy;
 use freehold_testkit::{hunt, run_program};
@@ -13,7 +15,7 @@ fn assert_twins<Tree: Policy, List: Policy>() {
         match tree.iter().zip(&list).position(|(tree, list)| tree != list) {
             None => Ok(()),
             Some(i) => Err(format!(
-                "call {i}, {:?}: the tree chose {:?}, the list {:?}",
+                "call {i}, {:?}: the one chose {:?}, the other {:?}",
                 program.ops[i], tree[i], list[i]
             )),
         }
@@ -41,4 +43,9 @@ fn best_fit() {
 #[test]
 fn worst_fit() {
     assert_twins::<WorstFit, WorstFitList>();
+}
+
+#[test]
+fn dmrt_below_2_mib_is_good_fit() {
+    assert_twins::<DmrtPaper, GoodFit>();
 }

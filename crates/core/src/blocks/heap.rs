@@ -35,28 +35,35 @@ struct Spot {
     gap: Granules,
 }
 
-impl<I: FreeIndex> Policy for BlockHeap<I> {
-    fn new(region: Region) -> Option<Self> {
+impl<I: FreeIndex> BlockHeap<I> {
+    /// As [`Policy::new`], with an index of other parameters than the default's. It holds no block
+    /// yet. `None` when the region is too short for a single block.
+    pub fn with_index(region: Region, mut index: I) -> Option<Self> {
         let tags = Tags::new(&region)?;
         let mut view = tags.quiet();
         let (block, size) = (tags.first(), tags.total());
         view.write_free(block, size, false);
         view.mark_prev_free(tags.end(), true);
-        let mut index = I::default();
         index.insert(&mut view, block, size);
         let mut counts = Counts::default();
         counts.free_in(size);
         Some(BlockHeap { tags, index, counts })
+    }
+}
+
+impl<I: FreeIndex> Policy for BlockHeap<I> {
+    fn new(region: Region) -> Option<Self> {
+        BlockHeap::with_index(region, I::default())
     }
 
     fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
         let need = Granules::for_request(size)?;
         let mut view = self.tags.watched(probe);
         let spot = if align.bytes() <= super::GRANULE {
-            let block = self.index.find(&mut view, need)?;
+            let block = self.index.find_for(&mut view, need, size)?;
             Spot { block, size: view.size(block), gap: Granules::default() }
         } else {
-            self.find_aligned(&mut view, need, align)?
+            self.find_aligned(&mut view, need, size, align)?
         };
         let block = self.take(&mut view, spot, need);
         Some(self.tags.payload(block))
@@ -160,24 +167,27 @@ impl<I: FreeIndex> BlockHeap<I> {
         &mut self,
         view: &mut View<P>,
         need: Granules,
+        requested: u64,
         align: Align,
     ) -> Option<Spot> {
-        if let Some(spot) = self.find_spot(view, need, need, align) {
+        let block = self.index.find_for(view, need, requested);
+        if let Some(spot) = block.and_then(|block| self.spot_in(view, block, need, align)) {
             return Some(spot);
         }
         let slack = u32::try_from(align.bytes() / super::GRANULE + 1).ok()?;
-        self.find_spot(view, need.checked_add(Granules::new(slack))?, need, align)
+        let ask = need.checked_add(Granules::new(slack))?;
+        let block = self.index.find_for(view, ask, requested)?;
+        self.spot_in(view, block, need, align)
     }
 
-    /// Asks the index for `ask` granules and sees whether `need` aligned ones are in there.
-    fn find_spot<P: Probe>(
-        &mut self,
+    /// Where in `block` `need` aligned granules are, if they are in there.
+    fn spot_in<P: Probe>(
+        &self,
         view: &mut View<P>,
-        ask: Granules,
+        block: Block,
         need: Granules,
         align: Align,
     ) -> Option<Spot> {
-        let block = self.index.find(view, ask)?;
         let size = view.size(block);
         let gap = self.gap_before(block, align)?;
         (gap.checked_add(need)? <= size).then_some(Spot { block, size, gap })

@@ -38,6 +38,17 @@ pub trait FreeIndex: Default {
     /// [`Step::Inspect`](crate::machine::Step) is reported for every candidate judged.
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block>;
 
+    /// As [`find`](Self::find), told what was asked for: `requested` bytes, for which `need` (or a
+    /// little more, where an alignment asks for it) was computed. For indices that choose by it.
+    fn find_for<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        need: Granules,
+        _requested: u64,
+    ) -> Option<Block> {
+        self.find(view, need)
+    }
+
     /// The length of the longest block, zero when there is none.
     fn largest(&self, tags: &Tags) -> Granules;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   first_fit  next_fit  best_fit  worst_fit  good_fit      the choice: a FreeIndex each
+//!   exact_fit  dmrt (small: exact, normal: good, large: worst)
 //!   lowest    forest                                        ... by size class (classes)
 //!   tree (O(log n))    list (as in the books)    stack      structures inside the free blocks
 //!                      heap (index)                 buddy   the mechanism: split, merge, resize
@@ -20,6 +21,8 @@
 mod best_fit;
 mod buddy;
 mod classes;
+mod dmrt;
+mod exact_fit;
 mod first_fit;
 mod forest;
 mod good_fit;
@@ -37,8 +40,10 @@ mod worst_fit;
 
 pub use best_fit::{BestFit, BestFitList};
 pub use buddy::Buddy;
+pub use dmrt::{Dmrt, DmrtLists, DmrtPaper, DmrtParams, LargeFit};
+pub use exact_fit::{ExactFit, ExactLists};
 pub use first_fit::{FirstFit, FirstFitList};
-pub use good_fit::GoodFit;
+pub use good_fit::{GoodFit, GoodFitParams, SizeLists};
 pub use heap::BlockHeap;
 pub use index::{Census, FreeIndex};
 pub use next_fit::{NextFit, NextFitList};

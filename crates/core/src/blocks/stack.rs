@@ -61,6 +61,40 @@ impl Stack {
         self.top = top;
     }
 
+    /// The first of the `most` youngest blocks that holds `need`.
+    pub(super) fn first_fit<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        need: Granules,
+        most: u32,
+    ) -> Option<Block> {
+        let mut at = self.top;
+        for _ in 0..most {
+            let block = at?;
+            view.step(Step::Inspect);
+            if view.size(block) >= need {
+                return Some(block);
+            }
+            at = view.link(block, DOWN);
+        }
+        None
+    }
+
+    /// The longest block, the youngest of several. O(blocks in the list).
+    pub(super) fn longest<P: Probe>(&self, view: &mut View<P>) -> Option<(Block, Granules)> {
+        let mut best: Option<(Block, Granules)> = None;
+        let mut at = self.top;
+        while let Some(block) = at {
+            view.step(Step::Inspect);
+            let size = view.size(block);
+            if best.is_none_or(|(_, longest)| size > longest) {
+                best = Some((block, size));
+            }
+            at = view.link(block, DOWN);
+        }
+        best
+    }
+
     /// The length of the longest block. O(blocks in the list).
     pub(super) fn largest(&self, tags: &Tags) -> Granules {
         let mut two = LongestTwo::default();
