@@ -4,18 +4,18 @@
 //! up, bindings verified) and `launch` (one run's cost), what is printed is `summary`; raw data always stays. Nothing
 //! missing is passed over: a peer or program that is not there, or a run that fails, fails the bench.
 
-mod allocators;
-mod binding;
+pub mod allocators;
+pub mod binding;
 mod blowup;
 mod callgrind;
 mod compile;
-mod facts;
+pub mod facts;
 mod history;
 mod instructions;
 mod latency;
 mod launch;
-mod peers;
-mod place;
+pub mod peers;
+pub mod place;
 mod raw;
 pub mod recorder;
 mod redis;

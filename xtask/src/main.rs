@@ -1,6 +1,7 @@
 //! The project's own chores, so that people and CI run the very same commands.
 
 mod bench;
+mod soak;
 mod sources;
 mod tidy;
 
@@ -25,6 +26,8 @@ enum Chore {
     Tidy,
     /// Measure Freehold beside its peers: time, memory, latency, start-up, instructions (bench/README.md).
     Bench(bench::Options),
+    /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
+    Soak(soak::Options),
     /// Measure what recording costs, beside no tool, heaptrack and glibc's mtrace.
     BenchRecorder(bench::recorder::Options),
 }
@@ -32,6 +35,7 @@ enum Chore {
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
+        Chore::Soak(options) => soak::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::BenchRecorder(options) => bench::recorder::run(&options).map(|()| ExitCode::SUCCESS),
     }

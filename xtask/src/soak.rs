@@ -1,0 +1,185 @@
+//! `cargo xtask soak`: real programs' own tests on libfreehold.so.
+//!
+//! ```text
+//! case      one command: passes if it exits with 0, and prints what it printed under glibc where that is asked
+//! battery   every case under glibc, then under Freehold; a case that glibc fails does not count
+//! suites    which programs, and what their cases are (scripts of ours in xtask/soak, and the programs' own tests)
+//! debian    the sources that hold a program's own tests
+//! ```
+//!
+//! Invariant: a test counts only if it passed under glibc in the same run, and a test that then fails is run again,
+//! alone, under both: only what fails twice is a finding.
+
+mod battery;
+mod case;
+mod debian;
+mod suites;
+
+use crate::bench::{facts, peers, place};
+use battery::{Column, Tally};
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What to run.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo xtask soak --short               some minutes: scripts of ours on every program, as CI does
+  cargo xtask soak                       hours: the programs' own test suites (fetches Debian source packages)
+  cargo xtask soak --only python,git     two of them
+  cargo xtask soak --library ./libmine.so --only redis    any other preload library")]
+pub struct Options {
+    /// Only what takes a minute each and needs no network.
+    #[arg(long)]
+    short: bool,
+    /// Only these programs, separated by commas (see --list).
+    #[arg(long, value_name = "NAMES", default_value = "")]
+    only: String,
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    case: String,
+    /// The library to test instead of libfreehold.so as it is in the tree.
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// Cases at a time.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// Print the names of the programs, and what is run of each.
+    #[arg(long)]
+    list: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a run has at hand.
+pub struct Workshop {
+    /// Folders; the library and everything that is built.
+    pub place: place::Place,
+    /// The short form.
+    pub short: bool,
+    /// Scripts of ours.
+    pub scripts: PathBuf,
+}
+
+/// What became of one suite.
+enum Outcome {
+    Ran(Tally),
+    Absent(String),
+}
+
+/// Runs the chore; the exit code is 1 when anything failed (in CI, also when anything is absent).
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.list {
+        suites::ALL.iter().for_each(|suite| println!("{:10} {}", suite.name, suite.sentence));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let place = place::open()?;
+    let library = match &options.library {
+        Some(file) => std::path::absolute(file)?,
+        None => peers::freehold(&place)?.library,
+    };
+    let library = readable_by_all(library)?;
+    let columns = [Column::glibc(), Column::preload("freehold", &library)];
+    let scripts = crate::sources::root().join("xtask/soak");
+    let workshop = Workshop { place, short: options.short, scripts };
+    let mut results = Vec::new();
+    for suite in suites::ALL.iter().filter(|suite| options.chooses(suite.name)) {
+        let began = Instant::now();
+        let outcome = run_suite(suite, &workshop, &columns, options);
+        report(suite.name, &outcome, began.elapsed().as_secs());
+        results.push((suite.name, outcome));
+    }
+    let _ = std::fs::remove_dir_all(library.parent().unwrap_or(&library));
+    if options.json {
+        println!("{:#}", document(&results));
+    }
+    Ok(verdict(&results))
+}
+
+impl Options {
+    fn chooses(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.split(',').any(|wanted| wanted.trim() == name)
+    }
+}
+
+/// A copy where any user can read it: a database server does not run as root.
+fn readable_by_all(library: PathBuf) -> anyhow::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("freehold-soak-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let copy = folder.join("libfreehold.so");
+    std::fs::copy(&library, &copy)?;
+    Ok(copy)
+}
+
+fn run_suite(
+    suite: &suites::Suite,
+    workshop: &Workshop,
+    columns: &[Column; 2],
+    options: &Options,
+) -> Outcome {
+    let mut plan = match (suite.plan)(workshop) {
+        Ok(plan) => plan,
+        Err(why) => return Outcome::Absent(format!("{why:#}")),
+    };
+    plan.cases.retain(|case| case.name.contains(&options.case));
+    match battery::run(suite.name, plan, workshop, columns, usize::from(options.jobs)) {
+        Ok(tally) => Outcome::Ran(tally),
+        Err(why) => Outcome::Absent(format!("{why:#}")),
+    }
+}
+
+fn report(name: &str, outcome: &Outcome, seconds: u64) {
+    match outcome {
+        Outcome::Absent(why) => eprintln!("{name:10} not run: {why}"),
+        Outcome::Ran(tally) => {
+            eprintln!("{name:10} {tally}, {seconds} s");
+            for finding in &tally.findings {
+                eprintln!(
+                    "    FAILED {}: {} ({})",
+                    finding.case,
+                    finding.why,
+                    finding.log.display()
+                );
+            }
+            for case in &tally.unsteady {
+                eprintln!("    unsteady {case}: failed once, passed when run again");
+            }
+        }
+    }
+}
+
+fn document(results: &[(&str, Outcome)]) -> serde_json::Value {
+    let suites = results.iter().map(|(name, outcome)| match outcome {
+        Outcome::Absent(why) => json!({"name": name, "absent": why}),
+        Outcome::Ran(tally) => json!({
+            "name": name,
+            "counted": tally.counted,
+            "passed": tally.counted - tally.findings.len(),
+            "fail_under_glibc": tally.fail_under_glibc,
+            "skip_themselves": tally.skipped,
+            "unsteady": tally.unsteady,
+            "failed": tally.findings.iter().map(|finding| json!({
+                "case": finding.case, "why": finding.why, "log": finding.log,
+            })).collect::<Vec<_>>(),
+        }),
+    });
+    json!({
+        "date": facts::date(),
+        "commit": facts::commit(),
+        "command": std::env::args().skip(1).collect::<Vec<_>>(),
+        "suites": suites.collect::<Vec<_>>(),
+    })
+}
+
+fn verdict(results: &[(&str, Outcome)]) -> ExitCode {
+    let in_ci = std::env::var_os("CI").is_some();
+    let bad = results.iter().any(|(_, outcome)| match outcome {
+        Outcome::Absent(_) => in_ci,
+        // Where nothing counts, nothing was shown.
+        Outcome::Ran(tally) => !tally.findings.is_empty() || tally.counted == 0,
+    });
+    if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
