@@ -40,6 +40,9 @@ pub struct Options {
     /// Only cases whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     case: String,
+    /// Only every Nth case, from the Kth: K/N, to share a long run among machines or hours.
+    #[arg(long, value_name = "K/N", default_value = "1/1", value_parser = part)]
+    part: (usize, usize),
     /// The library to test instead of libfreehold.so as it is in the tree.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
@@ -105,6 +108,14 @@ impl Options {
     }
 }
 
+/// K/N, with 1 <= K <= N.
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    numbers
+        .filter(|(k, n)| (1..=*n).contains(k))
+        .ok_or_else(|| format!("{text} is not K/N with K from 1 to N, such as 2/5"))
+}
+
 /// A copy where any user can read it: a database server does not run as root.
 fn readable_by_all(library: PathBuf) -> anyhow::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("freehold-soak-{}", std::process::id()));
@@ -125,6 +136,8 @@ fn run_suite(
         Err(why) => return Outcome::Absent(format!("{why:#}")),
     };
     plan.cases.retain(|case| case.name.contains(&options.case));
+    let (part, parts) = options.part;
+    plan.cases = plan.cases.into_iter().skip(part - 1).step_by(parts).collect();
     match battery::run(suite.name, plan, workshop, columns, usize::from(options.jobs)) {
         Ok(tally) => Outcome::Ran(tally),
         Err(why) => Outcome::Absent(format!("{why:#}")),
