@@ -1,11 +1,12 @@
 //! What `--on` means: which policies and which allocators.
 
+use crate::models::{self, MODELS};
 use crate::real::{self, Allocator, RealError};
 use freehold_core::policy::POLICIES;
 use std::path::Path;
 
 /// Words that stand for several.
-const GROUPS: [&str; 3] = ["policies", "allocators", "all"];
+const GROUPS: [&str; 4] = ["policies", "models", "allocators", "all"];
 
 /// How many near names an error offers.
 const OFFERED: usize = 3;
@@ -13,7 +14,7 @@ const OFFERED: usize = 3;
 /// What to replay on, without repetition, in the order asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
-    /// Names in the core's registry.
+    /// Names in the registry of policies and models.
     pub policies: Vec<&'static str>,
     /// Found on this machine.
     pub allocators: Vec<Allocator>,
@@ -42,8 +43,9 @@ pub enum SelectionError {
 
 impl Selection {
     /// Reads a list such as `best-fit,jemalloc,./libfoo.so` or `policies,glibc`. The groups leave
-    /// out the `-list` variants of policies: they choose the same blocks, only slower. `own` are
-    /// allocators that the caller brings along, by name.
+    /// out the `-list` variants of policies: they choose the same blocks, only slower; and `all`
+    /// leaves out the models of allocators, which it has for real. `own` are allocators that the
+    /// caller brings along, by name.
     ///
     /// # Errors
     /// When a name is unknown or an allocator is not on this machine.
@@ -63,13 +65,16 @@ impl Selection {
             let chosen = POLICIES.iter().map(|policy| policy.name);
             chosen.filter(|name| !name.ends_with("-list")).for_each(|name| self.add_policy(name));
         }
+        if name == "models" {
+            MODELS.iter().for_each(|model| self.add_policy(model.name));
+        }
         if matches!(name, "allocators" | "all") {
             real::installed(own).into_iter().for_each(|allocator| self.add_allocator(allocator));
         }
         if GROUPS.contains(&name) {
             return Ok(());
         }
-        if let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) {
+        if let Some(policy) = models::all().find(|policy| policy.name == name) {
             self.add_policy(policy.name);
             return Ok(());
         }
@@ -97,12 +102,8 @@ impl Selection {
 }
 
 fn unknown(name: &str, own: &[(&str, &Path)]) -> SelectionError {
-    let known: Vec<&'static str> = POLICIES
-        .iter()
-        .map(|policy| policy.name)
-        .chain(real::known_names())
-        .chain(GROUPS)
-        .collect();
+    let known: Vec<&'static str> =
+        models::all().map(|policy| policy.name).chain(real::known_names()).chain(GROUPS).collect();
     let all = known.iter().copied().map(|name: &str| name).chain(own.iter().map(|own| own.0));
     let near = nearest(name, all);
     let offer = match near.as_slice() {
@@ -139,6 +140,14 @@ mod tests {
         unique.dedup();
         assert_eq!(unique.len(), selection.policies.len());
         assert!(selection.allocators.is_empty());
+    }
+
+    #[test]
+    fn models_are_policies_of_their_own_group() {
+        let selection = Selection::parse("models,best-fit,tlsf", &[]).unwrap();
+        assert_eq!(selection.policies, ["dlmalloc", "tcmalloc", "tlsf", "best-fit"]);
+        let all = Selection::parse("policies", &[]).unwrap().policies;
+        assert!(all.contains(&"dmrt") && !all.contains(&"tlsf"));
     }
 
     #[test]

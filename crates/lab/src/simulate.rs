@@ -22,10 +22,11 @@ mod survey;
 
 pub use survey::{Survey, busiest, survey};
 
+use crate::models::dispatch;
 use crate::results::{Outcome, Timing};
 use engine::Engine;
 use freehold_core::blocks::MAX_REGION;
-use freehold_core::policy::{Policy, Visitor, dispatch};
+use freehold_core::policy::{Policy, Visitor};
 use freehold_trace::{ProcessId, ReadError, Timed, Trace};
 use memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

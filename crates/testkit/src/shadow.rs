@@ -302,7 +302,7 @@ impl<P: Policy> ShadowHeap<P> {
         let mut used = blocks.iter().filter(|block| !block.free);
         for (&at, id) in &self.places {
             let inside = used.next().is_some_and(|block| {
-                block.offset < at && at + self.objects[id].usable <= block.offset + block.size
+                block.offset <= at && at + self.objects[id].usable <= block.offset + block.size
             });
             demand(inside, || format!("o{id} at {at} lies in no used block of its own"))?;
         }

@@ -1,18 +1,18 @@
-//! `freehold policies`: the registry of the core, for people and programs.
+//! `freehold policies`: the registry of policies and models, for people and programs.
 
 use anyhow::Result;
-use freehold_core::policy::POLICIES;
+use freehold_lab::models::{self, MODELS};
 use freehold_lab::results::SCHEMA_VERSION;
 use std::process::ExitCode;
 
-/// List the policies that a trace can be replayed on.
+/// List the policies, and models of other allocators, that a trace can be replayed on.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold policies
   freehold policies --json
   freehold replay app.fht --on best-fit,buddy")]
 pub struct Args {
-    /// Print JSON: {\"schema_version\": 1, \"policies\": [{\"name\", \"about\"}, …]}.
+    /// Print JSON: {\"schema_version\": 1, \"policies\": [{\"name\", \"about\", \"model\"}, …]}.
     #[arg(long)]
     json: bool,
 }
@@ -20,15 +20,18 @@ pub struct Args {
 /// Prints the list.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
-        let one = |policy: &freehold_core::policy::PolicyInfo| serde_json::json!({ "name": policy.name, "about": policy.about });
-        let policies: Vec<_> = POLICIES.iter().map(one).collect();
+        let one = |policy: &freehold_core::policy::PolicyInfo| {
+            let model = MODELS.contains(policy);
+            serde_json::json!({ "name": policy.name, "about": policy.about, "model": model })
+        };
+        let policies: Vec<_> = models::all().map(one).collect();
         let document =
             serde_json::json!({ "schema_version": SCHEMA_VERSION, "policies": policies });
         println!("{document:#}");
         return Ok(ExitCode::SUCCESS);
     }
-    let longest = POLICIES.iter().map(|policy| policy.name.len()).max().unwrap_or(0);
-    for policy in POLICIES {
+    let longest = models::all().map(|policy| policy.name.len()).max().unwrap_or(0);
+    for policy in models::all() {
         println!("{:longest$}  {}", policy.name, policy.about);
     }
     Ok(ExitCode::SUCCESS)

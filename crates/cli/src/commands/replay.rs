@@ -33,7 +33,7 @@ pub struct Args {
     /// The trace, from `freehold record` or `freehold import`.
     trace: PathBuf,
     /// Policies, allocators and paths of libraries, separated by commas; or `policies`,
-    /// `allocators`, `all`.
+    /// `models` (of allocators), `allocators`, `all`.
     #[arg(long, value_name = "LIST", default_value = "all")]
     on: String,
     #[command(flatten)]

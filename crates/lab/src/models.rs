@@ -1,0 +1,45 @@
+//! Models: other people's allocators as this project understands them, one file each.
+//!
+//! A model is no part of what ships. It answers *which block of a region?* under the same
+//! [`Policy`] contract, counts its steps as the core's policies do, and stands under the same
+//! oracle; but it is a reading of somebody else's design, without thread caches and on a region
+//! that does not grow. What was left out is said at the top of each file.
+//!
+//! This is the one place where a name becomes one of them: [`all`] and [`dispatch`] are the core's
+//! registry with the models added, and whoever lists or runs policies in the laboratory asks here.
+
+mod dlmalloc;
+mod tcmalloc;
+mod tlsf;
+
+pub use dlmalloc::Dlmalloc;
+pub use tcmalloc::Tcmalloc;
+pub use tlsf::Tlsf;
+
+use freehold_core::policy::{self, POLICIES, PolicyInfo, Visitor};
+
+macro_rules! models {
+    ($($name:literal => $policy:ty, $about:literal;)+) => {
+        /// Every model, in the order of this file.
+        pub const MODELS: &[PolicyInfo] = &[$(PolicyInfo { name: $name, about: $about }),+];
+
+        /// Calls `visitor` with the policy or model called `name`; `None` when there is none.
+        pub fn dispatch<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
+            match name {
+                $($name => Some(visitor.visit::<$policy>()),)+
+                _ => policy::dispatch(name, visitor),
+            }
+        }
+    };
+}
+
+models! {
+    "dlmalloc" => Dlmalloc, "model of dlmalloc: exact bins below 256 B, best fit in tries, a designated victim, top last";
+    "tcmalloc" => Tcmalloc, "model of tcmalloc without thread caches: size classes in runs of 8 KiB pages, best fit of runs";
+    "tlsf" => Tlsf, "model of TLSF 2.4: good fit that also rounds each request up to its size class";
+}
+
+/// Every policy of the core, then every model.
+pub fn all() -> impl Iterator<Item = &'static PolicyInfo> {
+    POLICIES.iter().chain(MODELS)
+}
