@@ -1,19 +1,26 @@
-/* Freehold: malloc and its relatives.
+/* Freehold's malloc, for C and C++.
  *
  * Programs need no header: the library replaces malloc, free and the rest under their own names. This one declares
- * what <stdlib.h> and <malloc.h> may lack: calls newer than the C library in use.
+ * what <stdlib.h> and <malloc.h> may lack, and what is Freehold's own: heaps, statistics, the profile.
  *
- *   cc program.c -lfreehold              linked, or
- *   LD_PRELOAD=libfreehold.so ./program  preloaded
+ *   cc program.c $(pkg-config --cflags --libs freehold)   linked, or
+ *   LD_PRELOAD=libfreehold.so.1 ./program                 preloaded
  *
  * The environment, ignored in set-user-ID programs:
- *   FREEHOLD_LIMIT=2G       refuse requests once the heap holds so much (default none)
- *   FREEHOLD_PURGE=on|off   give the pages of freed memory back when the program rests (default on)
+ *   FREEHOLD_LIMIT=2G           refuse requests once the heap holds so much (default none)
+ *   FREEHOLD_PROFILE=FILE       write a sampled heap profile for pprof at the end; %p is the process
+ *   FREEHOLD_PROFILE_RATE=512K  one sample in so many bytes, on average
+ *   FREEHOLD_PURGE=on|off       give the pages of freed memory back when the program rests (default on)
+ *   FREEHOLD_REPORT=FILE        write statistics at the end: .json, .xml, .om, else text; %p is the process
+ *   FREEHOLD_SECURE=on|off      check frees at once, wipe and quarantine blocks, fence large ones (default off)
+ *   FREEHOLD_STATS=on|off       count every call exactly (default off)
+ *   FREEHOLD_THP=system|always|never   transparent huge pages (default system)
  */
 #ifndef FREEHOLD_H
 #define FREEHOLD_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,6 +38,53 @@ size_t malloc_usable_size(void *block);
 
 /* Gives every page that holds no block back to the system, now; 1 if there was any. The argument is ignored. */
 int malloc_trim(size_t pad);
+
+/* Heaps: memory of one purpose, with a limit and figures of its own, that can be destroyed at once.
+ * Any thread may use any heap; its blocks go back to the heap they are of, not to free(). */
+typedef struct freehold_heap freehold_heap;
+
+/* A heap that may hold at most limit bytes (0: no limit), bookkeeping included. The name, which may be null, is what
+ * statistics call it; its first 31 bytes count. Null and ENOMEM when memory is short. */
+freehold_heap *freehold_heap_create(size_t limit, const char *name);
+
+/* Ends the heap and every block in it, in a few system calls. Null is ignored. */
+void freehold_heap_destroy(freehold_heap *heap);
+
+/* As malloc, calloc, aligned_alloc, realloc, free and malloc_usable_size: null and ENOMEM beyond the limit. */
+void *freehold_heap_malloc(freehold_heap *heap, size_t size);
+void *freehold_heap_calloc(freehold_heap *heap, size_t count, size_t size);
+void *freehold_heap_aligned_alloc(freehold_heap *heap, size_t alignment, size_t size);
+void *freehold_heap_realloc(freehold_heap *heap, void *block, size_t size);
+void freehold_heap_free(freehold_heap *heap, void *block);
+size_t freehold_heap_usable_size(freehold_heap *heap, void *block);
+
+/* Calls visit with every block in use, in no particular order; it must not use the heap. */
+void freehold_heap_walk(freehold_heap *heap, void (*visit)(void *block, size_t size, void *argument), void *argument);
+
+/* What a heap holds; bytes, but for blocks. */
+struct freehold_heap_stats {
+    uint64_t in_use;    /* blocks in use, as large as they are, not as was asked */
+    uint64_t blocks;    /* how many */
+    uint64_t cached;    /* free blocks in caches */
+    uint64_t free;      /* free blocks of slabs */
+    uint64_t held;      /* slabs, large blocks and caches, whole units of 64 KiB */
+    uint64_t dirty;     /* free units that may be resident */
+    uint64_t committed; /* address space in use */
+    uint64_t limit;     /* 0: none */
+};
+
+/* Fills size bytes of stats, which is sizeof(struct freehold_heap_stats): later versions may know more. */
+void freehold_heap_stats(freehold_heap *heap, struct freehold_heap_stats *stats, size_t size);
+
+/* Binds a heap to a NUMA node. This version does not: -1 and ENOSYS, and memory lies where the system puts it. */
+int freehold_heap_bind(freehold_heap *heap, int node);
+
+/* Statistics of all heaps of the process, to a file descriptor; 0, or -1. */
+enum { FREEHOLD_TEXT, FREEHOLD_JSON, FREEHOLD_OPENMETRICS, FREEHOLD_XML };
+int freehold_stats_write(int descriptor, int format);
+
+/* The heap profile so far, as a new file; 0, or -1: ENODATA if the program does not run with FREEHOLD_PROFILE. */
+int freehold_profile_write(const char *path);
 
 #ifdef __cplusplus
 }

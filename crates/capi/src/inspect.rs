@@ -1,7 +1,9 @@
-//! glibc's inspection calls. Figures are of whole units (64 KiB): what the heap holds of the
-//! machine, not what programs asked for.
+//! What the heaps hold, by glibc's calls and our own. `mallinfo` counts whole units (64 KiB): what the main
+//! heap holds of the machine, not what programs asked for; the others count blocks.
 
+use crate::malloc::set_errno;
 use freehold::process;
+use freehold::stats::{Format, Stats};
 use libc::{c_char, c_int, size_t};
 
 /// `struct mallinfo2` of glibc.
@@ -54,11 +56,8 @@ pub extern "C" fn mallinfo2() -> Mallinfo2 {
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn mallinfo() -> Mallinfo {
     let Mallinfo2 { arena, uordblks, fordblks, keepcost, .. } = mallinfo2();
-    let mut fields = [0; 10];
-    for (at, value) in [(0, arena), (7, uordblks), (8, fordblks), (9, keepcost)] {
-        fields[at] = value as c_int;
-    }
-    Mallinfo { fields }
+    let [arena, used, free, keep] = [arena, uordblks, fordblks, keepcost].map(|v| v as c_int);
+    Mallinfo { fields: [arena, 0, 0, 0, 0, 0, 0, used, free, keep] }
 }
 
 /// `malloc_trim`: gives back every page that holds no block; 1 if there was any.
@@ -73,50 +72,70 @@ pub extern "C" fn mallopt(_: c_int, _: c_int) -> c_int {
     1
 }
 
-/// `malloc_stats`: a few lines on the standard error.
+/// Writes the process's statistics to a descriptor; `false` when that failed.
+fn write(descriptor: c_int, format: Format) -> bool {
+    let Some(stats) = Stats::take() else { return false };
+    process::write_to(descriptor, |out| stats.write(format, out))
+}
+
+/// `malloc_stats`: every heap with its size classes, as text on the standard error.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn malloc_stats() {
-    let usage = process::usage();
-    let lines: [(&[u8], usize); 3] = [
-        (b"freehold: used bytes      ", usage.used),
-        (b"freehold: dirty bytes     ", usage.dirty),
-        (b"freehold: committed bytes ", usage.committed),
-    ];
-    for (name, value) in lines {
-        let mut digits = [0; 21];
-        process::complain(name);
-        process::complain(decimal(value, &mut digits));
-    }
+    write(2, Format::Text);
 }
 
-/// The digits of `value` and a line's end.
-fn decimal(mut value: usize, digits: &mut [u8; 21]) -> &[u8] {
-    let mut first = digits.len() - 1;
-    digits[first] = b'\n';
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 || first == 0 {
-            return &digits[first..];
+/// `freehold_stats_write`: the statistics in one of the header's formats to a descriptor; 0, or -1 with
+/// `errno`.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn freehold_stats_write(descriptor: c_int, format: c_int) -> c_int {
+    let format = match format {
+        0 => Format::Text,
+        1 => Format::Json,
+        2 => Format::OpenMetrics,
+        3 => Format::Xml,
+        _ => {
+            set_errno(libc::EINVAL);
+            return -1;
         }
-    }
+    };
+    if write(descriptor, format) { 0 } else { -1 }
 }
 
-/// `malloc_info`: the same figures as XML, of glibc's shape. -1 and `EINVAL` for unknown options.
+/// `freehold_profile_write`: the heap profile so far, as a new file; 0, or -1 with `errno`: `ENODATA`
+/// when the program does not run with `FREEHOLD_PROFILE`.
+///
+/// # Safety
+/// `path` is a C string.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub unsafe extern "C" fn freehold_profile_write(path: *const c_char) -> c_int {
+    if !freehold::profile::is_on() {
+        set_errno(libc::ENODATA);
+        return -1;
+    }
+    // SAFETY: the caller's.
+    let path = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes_with_nul();
+    if freehold::profile::write(path) { 0 } else { -1 }
+}
+
+/// `malloc_info`: the statistics as XML, of glibc's shape. -1 and `EINVAL` for unknown options.
 ///
 /// # Safety
 /// `stream` is an open stream.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int {
     if options != 0 {
-        // SAFETY: every thread has an errno.
-        unsafe { *libc::__errno_location() = libc::EINVAL };
+        set_errno(libc::EINVAL);
         return -1;
     }
-    let usage = process::usage();
-    let format: *const c_char = c"<malloc version=\"1\">\n<system type=\"current\" size=\"%zu\"/>\n<total type=\"used\" size=\"%zu\"/>\n<total type=\"dirty\" size=\"%zu\"/>\n</malloc>\n".as_ptr();
-    // SAFETY: the stream is the caller's; the format takes three sizes.
-    unsafe { libc::fprintf(stream, format, usage.committed, usage.used, usage.dirty) };
-    0
+    let Some(stats) = Stats::take() else {
+        set_errno(libc::ENOMEM);
+        return -1;
+    };
+    let mut wrote = true;
+    stats.write(Format::Xml, &mut |bytes: &[u8]| {
+        // SAFETY: the stream is the caller's; the bytes are read only.
+        let put = unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), stream) };
+        wrote &= put == bytes.len();
+    });
+    if wrote { 0 } else { -1 }
 }

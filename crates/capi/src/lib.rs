@@ -3,7 +3,8 @@
 //! ```text
 //! malloc       what C11, C23, POSIX and glibc name, and what they say about errno and overflow
 //! operators    every C++ operator new and delete
-//! inspect      malloc_trim, mallinfo2, malloc_stats and the like
+//! inspect      malloc_trim, mallinfo2, malloc_stats and the like; statistics and profile
+//! heaps        heaps of one's own
 //! ```
 //!
 //! The names are exported with the feature `preload` only:
@@ -11,6 +12,7 @@
 //! Invariant: nothing unwinds through here, and start-up does nothing.
 #![no_std]
 
+pub mod heaps;
 pub mod inspect;
 pub mod malloc;
 pub mod operators;

@@ -7,14 +7,14 @@ use core::ptr;
 use freehold::process;
 use libc::{c_int, c_void, size_t};
 
-fn set_errno(error: c_int) {
+pub(crate) fn set_errno(error: c_int) {
     // SAFETY: every thread has an errno.
     unsafe { *libc::__errno_location() = error };
 }
 
 #[cold]
 #[inline(never)]
-fn no_memory() -> *mut c_void {
+pub(crate) fn no_memory() -> *mut c_void {
     set_errno(libc::ENOMEM);
     ptr::null_mut()
 }
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn reallocarray(
     }
 }
 
-fn invalid() -> *mut c_void {
+pub(crate) fn invalid() -> *mut c_void {
     set_errno(libc::EINVAL);
     ptr::null_mut()
 }

@@ -3,69 +3,15 @@
 //! Each program of `programs/` checks itself, prints what it found wrong, and exits with 0 when
 //! that was nothing. Without a C compiler a test says so and passes.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod support;
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-}
-
-/// The library, built as it ships.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let target = folder().join("preload");
-        let built = Command::new(env!("CARGO"))
-            .args(["rustc", "--quiet", "--package", "freehold-capi", "--lib"])
-            .args(["--profile", "preload", "--features", "preload", "--crate-type", "cdylib"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .env("CARGO_TARGET_DIR", &target)
-            .status()
-            .expect("cargo runs: it runs this test");
-        assert!(built.success(), "the library does not build");
-        target.join("preload/libfreehold_capi.so")
-    })
-}
-
-/// Compiles a program; `None`, with a word about it, without a compiler.
-fn compile(source: &str) -> Option<PathBuf> {
-    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-    // A name of its own: tests run at once, and some share a source.
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let program = folder().join(format!("{}-{number}", source.replace('.', "-")));
-    let output = Command::new(compiler)
-        // -fno-builtin: else pairs of malloc and free are compiled away.
-        .args(["-O1", "-fno-builtin", "-pthread", "-o"])
-        .arg(&program)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source))
-        .arg("-ldl")
-        .output();
-    let Ok(output) = output else {
-        freehold_testkit::skip(&format!("there is no {compiler} here"));
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(program)
-}
-
-fn run(program: &Path, arguments: &[&str]) -> Output {
-    Command::new(program)
-        .args(arguments)
-        .env("LD_PRELOAD", library())
-        .output()
-        .expect("what was compiled runs")
-}
+use std::process::Command;
+use support::{compile, library};
 
 #[track_caller]
 fn passes(source: &str) {
     let Some(program) = compile(source) else { return };
-    let output = run(&program, &[]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{source}: {}\n{said}{complained}", output.status);
+    support::assert_passed(source, &support::run(&program, &[], &[]));
 }
 
 #[test]
@@ -134,7 +80,7 @@ fn misuse_is_named_and_stops_the_program() {
         ("large-later-unit", "not a block"),
         ("interior", "not a block"),
     ] {
-        let output = run(&program, &[kind]);
+        let output = support::run(&program, &[kind], &[]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{kind}: went unnoticed");
         assert!(said.contains(message) && said.lines().count() == 1, "{kind}: {said:?}");

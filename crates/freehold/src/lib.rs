@@ -10,22 +10,38 @@
 //!
 //! ```text
 //! global   `Freehold`, the global allocator
+//! heap     `Heap`, a further heap: its own limit and figures, destroyed at once
+//! stats    what the heaps hold, read while they work
 //! process  one heap for the process: entry points, hot and cold     (also what libfreehold.so is)
 //! word     the thread's cache, one word of thread-local storage
 //! thread   threads that come and go, forks
 //! purger   the hidden thread that gives memory back
+//! heaps    the list of further heaps
+//! watch    calls that are counted, sampled or hardened: counts, profile, secure
+//! exit     files written at the end
+//! off_heap memory of our own that no heap knows
 //! options  what the `FREEHOLD_*` variables say
 //! report   what is said before a program error stops the program
 //! ```
 #![no_std]
 
+mod counts;
+mod exit;
 mod global;
+pub mod heap;
+mod heaps;
+mod off_heap;
 mod options;
 pub mod process;
+pub mod profile;
 mod purger;
 mod report;
+mod secure;
+pub mod stats;
 mod thread;
+mod watch;
 mod word;
 
 pub use global::Freehold;
+pub use heap::{Heap, HeapOptions};
 pub use options::{OPTIONS, OptionRow};

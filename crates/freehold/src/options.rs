@@ -4,8 +4,9 @@
 //! that names it; the default stays.
 
 use crate::process::HEAP;
-use crate::purger;
+use crate::{counts, exit, profile, purger, secure, stats};
 use core::ffi::CStr;
+use freehold_os::HugePages;
 
 /// One option.
 pub struct OptionRow {
@@ -22,7 +23,7 @@ pub struct OptionRow {
 }
 
 /// Every option there is.
-pub static OPTIONS: [OptionRow; 2] = [
+pub static OPTIONS: [OptionRow; 8] = [
     OptionRow {
         name: c"FREEHOLD_LIMIT",
         default: "none",
@@ -31,13 +32,108 @@ pub static OPTIONS: [OptionRow; 2] = [
         apply: limit,
     },
     OptionRow {
+        name: c"FREEHOLD_PROFILE",
+        default: "none",
+        values: "none, or a file name; %p is the process",
+        sentence: "Sample what is allocated, and write a heap profile for pprof at the end.",
+        apply: profile_to,
+    },
+    OptionRow {
+        name: c"FREEHOLD_PROFILE_RATE",
+        default: "512K",
+        values: "bytes from 1K to 1G, as 64K; default 512K",
+        sentence: "Take one sample in so many bytes, on average.",
+        apply: profile_rate,
+    },
+    OptionRow {
         name: c"FREEHOLD_PURGE",
         default: "on",
         values: "on, off",
         sentence: "Give the pages of freed memory back to the system when a program rests.",
         apply: purge,
     },
+    OptionRow {
+        name: c"FREEHOLD_REPORT",
+        default: "none",
+        values: "none, or a file name, as stats-%p.json; also .xml, .om; else text",
+        sentence: "Write statistics at the end of the program.",
+        apply: report_to,
+    },
+    OptionRow {
+        name: c"FREEHOLD_SECURE",
+        default: "off",
+        values: "on, off",
+        sentence: "Check every free at once, wipe and quarantine freed blocks, fence large ones.",
+        apply: secure_on,
+    },
+    OptionRow {
+        name: c"FREEHOLD_STATS",
+        default: "off",
+        values: "on, off",
+        sentence: "Count every call exactly; calls become slower.",
+        apply: stats_on,
+    },
+    OptionRow {
+        name: c"FREEHOLD_THP",
+        default: "system",
+        values: "system, always, never",
+        sentence: "Ask for transparent huge pages, or refuse them, or leave that to the system.",
+        apply: huge_pages,
+    },
 ];
+
+/// A switch: its work if it is on; `false` if it is neither on nor off.
+fn switch(value: &[u8], on: fn()) -> bool {
+    match value {
+        b"on" | b"1" => {
+            on();
+            true
+        }
+        b"off" | b"0" => true,
+        _ => false,
+    }
+}
+
+fn profile_to(value: &[u8]) -> bool {
+    value == b"none" || {
+        let kept = exit::PROFILE.set(value);
+        if kept {
+            profile::start();
+        }
+        kept
+    }
+}
+
+fn profile_rate(value: &[u8]) -> bool {
+    let Some(bytes) = size(value).filter(|bytes| (1 << 10..=1 << 30).contains(bytes)) else {
+        return false;
+    };
+    profile::set_rate(bytes);
+    true
+}
+
+fn report_to(value: &[u8]) -> bool {
+    value == b"none" || exit::REPORT.set(value)
+}
+
+fn secure_on(value: &[u8]) -> bool {
+    switch(value, secure::start)
+}
+
+fn stats_on(value: &[u8]) -> bool {
+    switch(value, counts::start)
+}
+
+fn huge_pages(value: &[u8]) -> bool {
+    let wish = match value {
+        b"system" => HugePages::AsSystem,
+        b"always" => HugePages::Always,
+        b"never" => HugePages::Never,
+        _ => return false,
+    };
+    HEAP.machine().set_huge_pages(wish);
+    true
+}
 
 fn limit(value: &[u8]) -> bool {
     if value == b"none" {
@@ -45,6 +141,7 @@ fn limit(value: &[u8]) -> bool {
     }
     let Some(bytes) = size(value).filter(|&bytes| bytes >= 1 << 20) else { return false };
     HEAP.set_limit(bytes);
+    stats::PAGE.main.set_limit(bytes as u64);
     true
 }
 

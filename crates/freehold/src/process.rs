@@ -3,6 +3,8 @@
 //! Every `pub` function's first lines are the hot path; what is rare is a tail call to a cold one.
 //! Misuse stops the program (see `report`); exhaustion is null. None of them touches `errno`.
 
+use crate::thread::Entered;
+use crate::watch::{self, Ask};
 use crate::{purger, report, thread, word};
 use core::ptr;
 use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
@@ -44,7 +46,8 @@ pub fn allocate_slow(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn allocate_cold(size: usize) -> *mut u8 {
-    with_cache(|cache| HEAP.allocate(cache, size))
+    let ask = Ask { size, align: 16, zero: false };
+    with_cache(|cache| HEAP.allocate(cache, size), |cache| watch::allocate(cache, ask))
 }
 
 /// Allocates `count` times `size` zero bytes; null when memory is short or the product overflows.
@@ -63,7 +66,8 @@ pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn allocate_zeroed_slow(bytes: usize) -> *mut u8 {
-    with_cache(|cache| HEAP.allocate_zeroed(cache, bytes))
+    let ask = Ask { size: bytes, align: 16, zero: true };
+    with_cache(|cache| HEAP.allocate_zeroed(cache, bytes), |cache| watch::allocate(cache, ask))
 }
 
 /// Allocates `size` bytes at a multiple of `align`, a power of two; null when memory is short.
@@ -71,7 +75,11 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
     if align <= 16 {
         return allocate(size);
     }
-    with_cache(|cache| HEAP.allocate_aligned(cache, size, align))
+    let ask = Ask { size, align, zero: false };
+    with_cache(
+        |cache| HEAP.allocate_aligned(cache, size, align),
+        |cache| watch::allocate(cache, ask),
+    )
 }
 
 /// Frees a block, or nothing if it is null.
@@ -107,24 +115,29 @@ unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
     if word::is_empty(cache) {
         // SAFETY: the caller's.
-        return unsafe { free_first(block) };
+        return unsafe { free_entering(block) };
     }
     // SAFETY: the caller's.
     judge(unsafe { HEAP.free_slow(cache, block) }, block);
     purger::consider();
 }
 
-/// [`free`] by a thread that has no cache yet.
+/// [`free`] by a thread that has no cache yet, or whose calls are watched.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_first(block: *mut u8) {
-    // Without even a page for a cache the block stays as it is, which is better than to fail.
-    if let Some(cache) = thread::attach() {
+unsafe fn free_entering(block: *mut u8) {
+    let freed = match thread::enter() {
         // SAFETY: the caller's.
-        judge(unsafe { HEAP.free(cache, block) }, block);
-    }
+        Some(Entered::Plain(cache)) => unsafe { HEAP.free(cache, block) },
+        // SAFETY: the caller's.
+        Some(Entered::Watched(cache)) => unsafe { watch::free(cache, block) },
+        // Without even a page for a cache the block stays as it is, which is better than to fail.
+        None => Ok(()),
+    };
+    judge(freed, block);
+    purger::consider();
 }
 
 /// Resizes a block, moving it if need be; null when memory is short: then it is as it was.
@@ -135,13 +148,16 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
-    with_cache(|cache| {
+    let answer = |result| match result {
+        Ok(block) => block,
+        Err(misuse) => report::stop(misuse, block),
+    };
+    with_cache(
         // SAFETY: the caller's.
-        match unsafe { HEAP.reallocate(cache, block, size) } {
-            Ok(block) => block,
-            Err(misuse) => report::stop(misuse, block),
-        }
-    })
+        |cache| answer(unsafe { HEAP.reallocate(cache, block, size) }),
+        // SAFETY: the caller's.
+        |cache| answer(unsafe { watch::reallocate(cache, block, size) }),
+    )
 }
 
 /// How many bytes a block has for its user; 0 for null.
@@ -150,7 +166,7 @@ pub fn usable_size(block: *mut u8) -> usize {
         return 0;
     }
     match HEAP.usable_size(block) {
-        Ok(size) => size,
+        Ok(size) => size - watch::reserved(block),
         Err(misuse) => report::stop(misuse, block),
     }
 }
@@ -169,6 +185,11 @@ pub fn page_size() -> usize {
 /// Writes a message to the standard error without allocating.
 pub fn complain(message: &[u8]) {
     HEAP.machine().complain(message);
+}
+
+/// Writes to an open descriptor what `work` puts; `false` when it could not be written.
+pub fn write_to(descriptor: i32, work: impl FnOnce(&mut dyn crate::stats::Out)) -> bool {
+    crate::exit::write_to(descriptor, |file| work(file))
 }
 
 /// What the heap holds of the machine, in bytes.
@@ -195,10 +216,21 @@ pub fn check() -> Result<(), &'static str> {
     HEAP.check()
 }
 
-fn with_cache(work: impl FnOnce(&'static Cache) -> *mut u8) -> *mut u8 {
+/// Runs one of the two with the thread's cache; null when there is no memory for one.
+fn with_cache(
+    plain: impl FnOnce(&'static Cache) -> *mut u8,
+    watched: impl FnOnce(&'static Cache) -> *mut u8,
+) -> *mut u8 {
     let cache = word::get();
-    let cache = if word::is_empty(cache) { thread::attach() } else { Some(cache) };
-    let block = cache.map_or(ptr::null_mut(), work);
+    let block = if !word::is_empty(cache) {
+        plain(cache)
+    } else {
+        match thread::enter() {
+            Some(Entered::Plain(cache)) => plain(cache),
+            Some(Entered::Watched(cache)) => watched(cache),
+            None => ptr::null_mut(),
+        }
+    };
     purger::consider();
     block
 }

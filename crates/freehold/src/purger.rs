@@ -4,6 +4,7 @@
 //! until a few of them in a row find nothing to do, and then sleeps until called again. A forked
 //! child has none until it needs one. `FREEHOLD_PURGE=off` does without.
 
+use crate::heaps;
 use crate::process::HEAP;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_core::machine::Machine;
@@ -39,7 +40,7 @@ pub(crate) fn consider() {
 }
 
 #[cold]
-fn call() {
+pub(crate) fn call() {
     if OFF.load(Ordering::Relaxed) {
         return HEAP.settled();
     }
@@ -78,6 +79,7 @@ fn work() {
         let rounds = 1 + HEAP.usage().used / ROUND_UNITS;
         HEAP.machine().sleep_on(&never, 0, Some(ROUND_NS * rounds as u64));
         let done = HEAP.purge(false);
-        idle = if done.bytes == 0 && !done.unsettled { idle + 1 } else { 0 };
+        let busy = heaps::purge() || done.bytes != 0 || done.unsettled;
+        idle = if busy { 0 } else { idle + 1 };
     }
 }

@@ -7,10 +7,22 @@ use freehold_core::heap::Misuse;
 /// Names the error and the address, and aborts.
 #[cold]
 pub(crate) fn stop(misuse: Misuse, block: *mut u8) -> ! {
-    let what: &[u8] = match misuse {
-        Misuse::DoubleFree => b"freehold: double free of ",
-        Misuse::NotABlock => b"freehold: not a block of this heap, or freed already: ",
-    };
+    say(
+        match misuse {
+            Misuse::DoubleFree => b"freehold: double free of ",
+            Misuse::NotABlock => b"freehold: not a block of this heap, or freed already: ",
+        },
+        block,
+    )
+}
+
+/// Says that a block was written to after it was freed, and aborts.
+#[cold]
+pub(crate) fn stop_written(block: *mut u8) -> ! {
+    say(b"freehold: written to after it was freed: ", block)
+}
+
+fn say(what: &[u8], block: *mut u8) -> ! {
     let mut line = [0u8; 128];
     let mut len = 0;
     let mut put = |bytes: &[u8]| {

@@ -3,9 +3,12 @@
 //! A thread gets its cache at its first allocation and leaves it by a pthread key's destructor.
 //! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; who
 //! allocates after that gets another cache, and another destructor.
+//!
+//! Locks, in the order in which a fork takes them: the start, the list of heaps, each heap's slots and
+//! own locks, the quarantine, the profile, the main heap's.
 
 use crate::process::HEAP;
-use crate::{options, purger, word};
+use crate::{heaps, options, profile, purger, secure, watch, word};
 use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::heap::Cache;
 use freehold_core::heap::cache::EMPTY;
@@ -19,17 +22,47 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// In the key's value, beside the (page-aligned) cache: the destructor has been called once.
 const SECOND_ROUND: usize = 1;
 
-/// Gives the calling thread a cache; `None` when memory is short.
+/// A thread's cache, and how it is to be used.
+pub(crate) enum Entered {
+    /// By the heap's own functions.
+    Plain(&'static Cache),
+    /// By those of `watch`.
+    Watched(&'static Cache),
+}
+
+/// The cache of a thread whose hot word is empty: because it has none yet, and gets one, or because
+/// the process is watched. `None` when memory is short.
 #[cold]
-pub(crate) fn attach() -> Option<&'static Cache> {
+#[inline(never)]
+pub(crate) fn enter() -> Option<Entered> {
+    match word::watched() {
+        Some(cache) => Some(Entered::Watched(cache)),
+        None => attach(),
+    }
+}
+
+/// Gives the calling thread a cache; `None` when memory is short.
+fn attach() -> Option<Entered> {
+    start_heap();
+    let cache = HEAP.attach()?;
+    let entered = if watch::is_on() {
+        profile::enter_thread();
+        word::set_watched(Some(cache));
+        Entered::Watched(cache)
+    } else {
+        word::set(cache);
+        Entered::Plain(cache)
+    };
+    // May allocate: after the word is set.
+    arm(cache, 0);
+    Some(entered)
+}
+
+/// Starts the heap, if that was not done yet.
+pub(crate) fn start_heap() {
     if KEY.load(Ordering::Acquire) == 0 {
         STARTING.with(HEAP.machine(), start);
     }
-    let cache = HEAP.attach()?;
-    word::set(cache);
-    // May allocate: after the word is set.
-    arm(cache, 0);
-    Some(cache)
 }
 
 /// Starts the heap: once, before the first cache.
@@ -41,8 +74,9 @@ fn start() {
     HEAP.set_key(machine.random());
     // SAFETY: asks for a constant.
     if let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) {
-        machine.set_page_size(page.clamp(machine.page_size(), 64 * 1024));
+        machine.set_page_size(page.max(machine.page_size()).min(64 * 1024));
     }
+    crate::stats::PAGE.main.fill(HEAP.roots());
     options::read();
     let mut key = 0;
     // SAFETY: the key is ours; the destructor takes what `arm` sets.
@@ -71,22 +105,32 @@ unsafe extern "C" fn leave(value: *mut libc::c_void) {
         return arm(cache, SECOND_ROUND);
     }
     word::set(&EMPTY);
+    word::set_watched(None);
     HEAP.detach(cache);
     purger::consider();
 }
 
 unsafe extern "C" fn before_fork() {
     STARTING.lock(HEAP.machine());
+    heaps::before_fork();
+    secure::before_fork();
+    profile::before_fork();
     HEAP.before_fork();
 }
 
 unsafe extern "C" fn after_fork() {
     HEAP.after_fork();
+    profile::after_fork();
+    secure::after_fork();
+    heaps::after_fork();
     STARTING.unlock(HEAP.machine());
 }
 
 unsafe extern "C" fn after_fork_in_child() {
     STARTING.reset();
-    HEAP.after_fork_in_child(word::get());
+    HEAP.after_fork_in_child(word::watched().unwrap_or(word::get()));
+    profile::after_fork_in_child();
+    secure::after_fork();
+    heaps::after_fork();
     purger::forget();
 }

@@ -1,8 +1,15 @@
-//! The thread's cache: one hidden word of thread-local storage, read initial-exec.
+//! The thread's words: three of hidden thread-local storage, read initial-exec.
+//!
+//! ```text
+//! +0   the cache that hot paths use; the static empty one before the first call, and for good in a
+//!      watched process (see `watch`)
+//! +8   the thread's own cache when hot paths must not find it; else null
+//! +16  bytes until the next sample (see `profile`)
+//! ```
 //!
 //! Two instructions, no call: `thread_local!` in a shared library goes through `__tls_get_addr`.
-//! Eight bytes fit the surplus that glibc keeps for libraries loaded late, so `dlopen` works. The
-//! initial value points to the static empty cache, which no fast path needs to tell from others.
+//! A few bytes fit the surplus that glibc keeps for libraries loaded late, so `dlopen` works. The
+//! first word's initial value points to the empty cache, which no fast path needs to tell from others.
 
 use core::arch::{asm, global_asm};
 use freehold_core::heap::Cache;
@@ -14,45 +21,103 @@ global_asm!(
     ".hidden freehold_thread_cache",
     ".globl freehold_thread_cache",
     ".type freehold_thread_cache, @object",
-    ".size freehold_thread_cache, 8",
+    ".size freehold_thread_cache, 24",
     "freehold_thread_cache:",
     ".quad {empty}",
+    ".quad 0",
+    ".quad 0",
     ".popsection",
     empty = sym EMPTY,
 );
 
-/// The calling thread's cache; [`EMPTY`] for one that has none.
+/// Reads the thread's word at an offset.
+macro_rules! read {
+    ($offset:literal, $into:ident) => {
+        asm!(
+            "mov {0}, qword ptr [rip + freehold_thread_cache@GOTTPOFF]",
+            concat!("mov {0}, qword ptr fs:[{0} + ", $offset, "]"),
+            out(reg) $into,
+            options(readonly, nostack, preserves_flags),
+        )
+    };
+}
+
+/// Writes the thread's word at an offset.
+macro_rules! write {
+    ($offset:literal, $value:expr) => {
+        asm!(
+            "mov {0}, qword ptr [rip + freehold_thread_cache@GOTTPOFF]",
+            concat!("mov qword ptr fs:[{0} + ", $offset, "], {1}"),
+            out(reg) _,
+            in(reg) $value,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// The cache that the calling thread's hot paths use; [`EMPTY`] for one that has none.
 #[inline(always)]
 pub fn get() -> &'static Cache {
     let cache: *const Cache;
     // SAFETY: the word exists in every thread and holds a pointer to a cache, which lives for ever.
     unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + freehold_thread_cache@GOTTPOFF]",
-            "mov {0}, qword ptr fs:[{0}]",
-            out(reg) cache,
-            options(readonly, nostack, preserves_flags),
-        );
+        read!(0, cache);
         &*cache
     }
 }
 
-/// Sets the calling thread's cache.
+/// Sets the cache that the calling thread's hot paths use.
 pub fn set(cache: &'static Cache) {
     // SAFETY: as for `get`; no other thread writes this word.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + freehold_thread_cache@GOTTPOFF]",
-            "mov qword ptr fs:[{0}], {1}",
-            out(reg) _,
-            in(reg) core::ptr::from_ref(cache),
-            options(nostack, preserves_flags),
-        );
-    }
+    unsafe { write!(0, core::ptr::from_ref(cache)) };
 }
 
-/// Whether the calling thread has no cache yet.
+/// Whether the calling thread has no cache that its hot paths may use.
 #[inline]
 pub fn is_empty(cache: &Cache) -> bool {
     core::ptr::eq(cache, &EMPTY)
+}
+
+/// The calling thread's cache in a watched process, if it has one yet.
+#[inline]
+pub(crate) fn watched() -> Option<&'static Cache> {
+    let cache: *const Cache;
+    // SAFETY: the word exists in every thread and is null or points to a cache, which lives for ever.
+    unsafe {
+        read!(8, cache);
+        cache.as_ref()
+    }
+}
+
+/// Sets the calling thread's cache in a watched process.
+pub(crate) fn set_watched(cache: Option<&'static Cache>) {
+    let cache = cache.map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: no other thread writes this word.
+    unsafe { write!(8, cache) };
+}
+
+/// Bytes until the calling thread's next sample.
+#[inline]
+pub(crate) fn countdown() -> i64 {
+    let left: i64;
+    // SAFETY: the word exists in every thread.
+    unsafe { read!(16, left) };
+    left
+}
+
+/// Sets them.
+#[inline]
+pub(crate) fn set_countdown(left: i64) {
+    // SAFETY: no other thread writes this word.
+    unsafe { write!(16, left) };
+}
+
+/// A number that tells threads apart while they live.
+pub(crate) fn identity() -> usize {
+    let at: usize;
+    // SAFETY: reads the thread pointer, whose first word is its own address (x86-64 ABI).
+    unsafe {
+        asm!("mov {0}, qword ptr fs:[0]", out(reg) at, options(readonly, nostack, preserves_flags));
+    }
+    at
 }

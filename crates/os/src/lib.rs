@@ -19,16 +19,32 @@ const MAP_ANONYMOUS: usize = 0x20;
 const MAP_NORESERVE: usize = 0x4000;
 const MADV_DONTNEED: usize = 4;
 const MADV_HUGEPAGE: usize = 14;
+const MADV_NOHUGEPAGE: usize = 15;
 const MREMAP_MAYMOVE: usize = 1;
 const MREMAP_FIXED: usize = 2;
 const MREMAP_DONTUNMAP: usize = 4;
 const FUTEX_WAIT_PRIVATE: usize = 128;
 const FUTEX_WAKE_PRIVATE: usize = 129;
 
-/// Linux on this processor. The page size is the only state; until told, it is 4 KiB.
+/// Linux on this processor. Page size (4 KiB until told) and the wish for huge pages are all its
+/// state.
 #[derive(Debug)]
 pub struct Linux {
-    page: AtomicUsize,
+    /// log2 of the page size: a size that is no power of two, or 0, cannot be.
+    page_shift: AtomicU32,
+    /// What `madvise` is told of committed memory; 0 is nothing.
+    advice: AtomicUsize,
+}
+
+/// Whether memory shall be backed by transparent huge pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePages {
+    /// As `/sys/kernel/mm/transparent_hugepage/enabled` says.
+    AsSystem,
+    /// Also where the system leaves that to programs (`madvise`).
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 impl Default for Linux {
@@ -40,12 +56,12 @@ impl Default for Linux {
 impl Linux {
     /// Linux with pages of 4 KiB.
     pub const fn new() -> Linux {
-        Linux { page: AtomicUsize::new(4096) }
+        Linux { page_shift: AtomicU32::new(12), advice: AtomicUsize::new(0) }
     }
 
-    /// Tells the page size in bytes, before anything is reserved.
+    /// Tells the page size in bytes, a power of two, before anything is reserved.
     pub fn set_page_size(&self, page: usize) {
-        self.page.store(page, Ordering::Relaxed);
+        self.page_shift.store(page.trailing_zeros(), Ordering::Relaxed);
     }
 
     /// Random bits from the kernel; what it gives early in boot is good enough for encoding links.
@@ -75,10 +91,32 @@ impl Linux {
         unsafe { call(Number::Write, [2, message.as_ptr().addr(), message.len(), 0, 0, 0]) };
     }
 
-    /// Asks for huge pages in a range, where the system leaves that to programs.
-    pub fn prefer_huge_pages(&self, at: *mut u8, len: usize) {
-        // SAFETY: advice changes no contents.
-        unsafe { call(Number::Madvise, [at.addr(), len, MADV_HUGEPAGE, 0, 0, 0]) };
+    /// Says what is advised about huge pages for all that is committed from now on.
+    pub fn set_huge_pages(&self, wish: HugePages) {
+        let advice = match wish {
+            HugePages::AsSystem => 0,
+            HugePages::Always => MADV_HUGEPAGE,
+            HugePages::Never => MADV_NOHUGEPAGE,
+        };
+        self.advice.store(advice, Ordering::Relaxed);
+    }
+
+    /// Makes pages unreadable and unwritable: whoever runs into them is stopped. Undone by
+    /// [`Machine::commit`]. `false` when refused.
+    ///
+    /// # Safety
+    /// `[at, at + len)` is committed, whole pages, and nothing in it is in use.
+    pub unsafe fn guard(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: nothing in the range is in use.
+        unsafe { call(Number::Mprotect, [at.addr(), len, PROT_NONE, 0, 0, 0]) == 0 }
+    }
+
+    /// Gives a reservation back, addresses and all.
+    ///
+    /// # Safety
+    /// [`Machine::reserve`] returned `at` for `len`, and nothing in it is in use.
+    pub unsafe fn release(&self, at: *mut u8, len: usize) {
+        self.unmap(at.addr(), len);
     }
 
     fn map(&self, len: usize) -> Option<usize> {
@@ -100,7 +138,7 @@ impl Linux {
 // SAFETY: reservations are fresh private mappings that only these methods change.
 unsafe impl Machine for Linux {
     fn page_size(&self) -> usize {
-        self.page.load(Ordering::Relaxed)
+        1 << (self.page_shift.load(Ordering::Relaxed) & 63)
     }
 
     fn reserve(&self, len: usize, align: usize) -> *mut u8 {
@@ -119,7 +157,13 @@ unsafe impl Machine for Linux {
 
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
         // SAFETY: the range is the caller's reservation and not in use.
-        unsafe { call(Number::Mprotect, [at.addr(), len, PROT_READ_WRITE, 0, 0, 0]) == 0 }
+        let done = unsafe { call(Number::Mprotect, [at.addr(), len, PROT_READ_WRITE, 0, 0, 0]) };
+        let advice = self.advice.load(Ordering::Relaxed);
+        if done == 0 && advice != 0 {
+            // SAFETY: advice changes no contents. Refusal leaves things as the system has them.
+            unsafe { call(Number::Madvise, [at.addr(), len, advice, 0, 0, 0]) };
+        }
+        done == 0
     }
 
     unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {

@@ -5,6 +5,7 @@
 //! json        schema 1, for programs
 //! metrics     OpenMetrics 1.0, for monitoring
 //! xml         malloc_info, of glibc's shape
+//! page        where another process finds what to report
 //! ```
 //!
 //! Pure functions from a [`Report`] to bytes: no allocation, no formatting machinery, no clock. The
@@ -12,6 +13,7 @@
 
 mod json;
 mod metrics;
+pub mod page;
 mod text;
 mod xml;
 

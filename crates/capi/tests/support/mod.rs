@@ -1,0 +1,79 @@
+//! Builds the library as it ships and programs that use it.
+//!
+//! Without a C compiler a test says so and passes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where tests may write.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The library, built as it ships.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let target = folder().join("preload");
+        let built = Command::new(env!("CARGO"))
+            .args(["rustc", "--quiet", "--package", "freehold-capi", "--lib"])
+            .args(["--profile", "preload", "--features", "preload", "--crate-type", "cdylib"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("CARGO_TARGET_DIR", &target)
+            .status()
+            .expect("cargo runs: it runs this test");
+        assert!(built.success(), "the library does not build");
+        target.join("preload/libfreehold_capi.so")
+    })
+}
+
+/// Compiles a program of `tests/programs`; `None`, with a word about it, without a compiler.
+pub fn compile(source: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    compile_with(&path, &["-ldl".as_ref()])
+}
+
+/// Compiles a program with arguments after the source.
+pub fn compile_with(source: &Path, arguments: &[&std::ffi::OsStr]) -> Option<PathBuf> {
+    let is_cxx = source.extension().is_some_and(|end| end == "cpp");
+    let compiler = if is_cxx { "c++" } else { "cc" };
+    // A name of its own: tests run at once, also those of several files, and some share a source.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = source.file_name()?.to_str()?.replace('.', "-");
+    let program = folder().join(format!("{name}-{}-{number}", std::process::id()));
+    let output = Command::new(compiler)
+        // -fno-builtin: else pairs of malloc and free are compiled away.
+        .args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wno-use-after-free", "-o"])
+        .arg(&program)
+        .arg(format!("-I{}/include", env!("CARGO_MANIFEST_DIR")))
+        .arg(source)
+        .args(arguments)
+        .output();
+    let Ok(output) = output else {
+        freehold_testkit::skip(&format!("there is no {compiler} here"));
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+/// Runs a program on the library with options (`NAME`, value).
+pub fn run(program: &Path, arguments: &[&str], options: &[(&str, &str)]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .env("LD_PRELOAD", library())
+        .envs(options.iter().copied())
+        .output()
+        .expect("what was compiled runs")
+}
+
+/// Fails, with all that it said, unless the program succeeded.
+#[track_caller]
+pub fn assert_passed(what: &str, output: &Output) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {}\n{said}{complained}", output.status);
+}

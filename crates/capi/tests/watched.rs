@@ -1,0 +1,219 @@
+//! libfreehold.so under watch: statistics, exact counts, profiles, hardening; and heaps of one's own.
+//!
+//! The programs of `programs/` run as anybody's would, with the library preloaded and options set.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use support::{assert_passed, compile, folder, library, run};
+
+/// A file for one test alone.
+fn file(name: &str) -> PathBuf {
+    let path = folder().join(format!("{}-{name}", std::process::id()));
+    let _ = fs::remove_file(&path);
+    path
+}
+
+fn text(path: &PathBuf) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The number behind `"name":` in JSON that we wrote.
+fn number(json: &str, name: &str) -> u64 {
+    let at = json.find(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{name} in {json}"));
+    let digits = json[at + name.len() + 3..].chars().take_while(char::is_ascii_digit);
+    digits.collect::<String>().parse().unwrap_or_else(|_| panic!("{name} in {json}"))
+}
+
+/// Compiles a program that calls what is Freehold's own, and links it to the library.
+fn compile_linked(source: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    support::compile_with(&path, &[library().as_os_str()])
+}
+
+#[test]
+fn heaps_of_ones_own() {
+    let Some(program) = compile_linked("heaps.c") else { return };
+    assert_passed("heaps.c", &run(&program, &[], &[]));
+}
+
+#[test]
+fn every_program_runs_hardened_counted_and_sampled() {
+    let profile = file("all.pb");
+    let profile = profile.to_str().expect("a path of ours");
+    for source in ["standards.c", "operators.cpp", "threads.c", "forks.c"] {
+        let Some(program) = compile(source) else { return };
+        let options = [
+            ("FREEHOLD_SECURE", "1"),
+            ("FREEHOLD_STATS", "on"),
+            ("FREEHOLD_PROFILE", profile),
+            ("FREEHOLD_PROFILE_RATE", "16K"),
+        ];
+        assert_passed(source, &run(&program, &[], &options));
+    }
+}
+
+#[test]
+fn hardened_frees_notice_at_once() {
+    let Some(program) = compile("written.c") else { return };
+    let secure = [("FREEHOLD_SECURE", "1")];
+    for (kind, message) in [
+        ("after-free", "written to after it was freed"),
+        ("mark", "written to after it was freed"),
+        ("interior", "not a block"),
+        ("late-double", "double free"),
+    ] {
+        let output = run(&program, &[kind], &secure);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{kind}: went unnoticed");
+        assert!(said.contains(message) && said.lines().count() == 1, "{kind}: {said:?}");
+    }
+    let output = run(&program, &["behind-large"], &secure);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "so far\n", "the fence stands too early");
+    assert!(!output.status.success(), "there is no fence");
+    for kind in ["reuse", "zero"] {
+        assert_passed(kind, &run(&program, &[kind], &secure));
+    }
+    let Some(program) = compile("misuse.c") else { return };
+    for kind in
+        ["double", "double-other-thread", "stack", "large-twice", "large-interior", "interior"]
+    {
+        let output = run(&program, &[kind], &secure);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.lines().count() == 1, "{kind}: {said:?}");
+    }
+}
+
+#[test]
+fn counts_are_exact() {
+    let (plain, counted) = (file("plain.json"), file("counted.json"));
+    let Some(program) = compile_linked("sites.c") else { return };
+    for (path, stats) in [(&plain, "off"), (&counted, "on")] {
+        let report = path.to_str().expect("a path of ours");
+        let options = [("FREEHOLD_REPORT", report), ("FREEHOLD_STATS", stats)];
+        assert_passed("sites.c", &run(&program, &[], &options));
+    }
+    let (plain, counted) = (text(&plain), text(&counted));
+    assert!(plain.ends_with("\"counts\":null}\n"), "{plain}");
+    // 100,000 of 200 bytes (class 208) and 400 of 50,000; half of the small ones were freed.
+    assert!(counted.contains("{\"size\":208,\"allocated\":100000,\"freed\":50000}"), "{counted}");
+    assert!(counted.contains("{\"size\":null,\"allocated\":400,\"freed\":400}"), "{counted}");
+    assert!(number(&counted, "peak") >= 100_000 * 208, "{counted}");
+    // The census, which nobody pays for, agrees.
+    for report in [&plain, &counted] {
+        let class = &report[report.find("{\"size\":208,\"slabs\"").expect("the class is there")..];
+        assert_eq!(number(class, "in_use"), 50_000, "{report}");
+    }
+}
+
+#[test]
+fn reports_have_the_format_of_their_name() {
+    let Some(program) = compile_linked("sites.c") else { return };
+    for (name, start) in [
+        ("r.json", "{\"schema\":1,"),
+        ("r.xml", "<malloc version=\"1\""),
+        ("r.om", "# TYPE freehold_in_use_bytes gauge"),
+        ("r.txt", "freehold "),
+    ] {
+        let path = file(name);
+        let report = path.to_str().expect("a path of ours");
+        assert_passed("sites.c", &run(&program, &[], &[("FREEHOLD_REPORT", report)]));
+        assert!(text(&path).starts_with(start), "{name}");
+    }
+    let output = run(&program, &[], &[("FREEHOLD_REPORT", "/proc/no/such/folder")]);
+    assert_passed("a report that cannot be written", &output);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("FREEHOLD_REPORT cannot be written"), "{said}");
+}
+
+#[test]
+fn profiles_are_unbiased() {
+    let Some(program) = compile_linked("sites.c") else { return };
+    // 40 MB at a sample in 4 KiB: about 10,000 samples, hence within a few per cent.
+    let path = file("sites.pb");
+    let options = [
+        ("FREEHOLD_PROFILE", path.to_str().expect("a path of ours")),
+        ("FREEHOLD_PROFILE_RATE", "4K"),
+    ];
+    assert_passed("sites.c", &run(&program, &[], &options));
+    let [objects, bytes, live, live_bytes] =
+        profile::sum(&fs::read(&path).expect("written at exit"));
+    let near = |what, value: i64, expected: f64, tolerance: f64| {
+        let ratio = value as f64 / expected;
+        assert!((ratio - 1.0).abs() < tolerance, "{what}: {value}, {ratio} of what it should be");
+    };
+    near("objects ever", objects, 100_400.0, 0.15);
+    near("bytes ever", bytes, 40e6, 0.1);
+    near("objects alive", live, 50_000.0, 0.2);
+    near("bytes alive", live_bytes, 10e6, 0.2);
+}
+
+#[test]
+fn a_profile_can_be_had_at_any_time_and_only_if_it_was_asked_for() {
+    let Some(program) = compile_linked("sites.c") else { return };
+    let (now, end) = (file("now.pb"), file("end.pb"));
+    let (now, end) = (now.to_str().expect("ours"), end.to_str().expect("ours"));
+    assert!(!run(&program, &[now], &[]).status.success());
+    assert_passed("sites.c", &run(&program, &[now], &[("FREEHOLD_PROFILE", end)]));
+    assert!(fs::metadata(now).expect("written").len() > 500);
+}
+
+/// As much of pprof's format as the tests read.
+mod profile {
+    /// The sums of all samples' values.
+    pub fn sum(bytes: &[u8]) -> [i64; 4] {
+        let mut sums = [0; 4];
+        for (field, value) in Fields(bytes) {
+            let Value::Bytes(sample) = value else { continue };
+            if field == 2 {
+                let values = Fields(sample).filter_map(|(field, value)| match value {
+                    Value::Number(number) if field == 2 => Some(number as i64),
+                    _ => None,
+                });
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            }
+        }
+        sums
+    }
+
+    enum Value<'a> {
+        Number(u64),
+        Bytes(&'a [u8]),
+    }
+
+    struct Fields<'a>(&'a [u8]);
+
+    impl Fields<'_> {
+        fn varint(&mut self) -> Option<u64> {
+            let mut value = 0;
+            for shift in (0..).step_by(7) {
+                let (&byte, rest) = self.0.split_first()?;
+                self.0 = rest;
+                value |= u64::from(byte & 0x7F) << shift;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            Some(value)
+        }
+    }
+
+    impl<'a> Iterator for Fields<'a> {
+        type Item = (u64, Value<'a>);
+
+        fn next(&mut self) -> Option<(u64, Value<'a>)> {
+            let key = self.varint()?;
+            let number = self.varint()?;
+            match key & 7 {
+                0 => Some((key >> 3, Value::Number(number))),
+                2 => {
+                    let (bytes, rest) = self.0.split_at_checked(number as usize)?;
+                    self.0 = rest;
+                    Some((key >> 3, Value::Bytes(bytes)))
+                }
+                wire => panic!("wire type {wire} is not written by us"),
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! [`Heap`]: memory of one purpose, with its own limit and figures, that can be destroyed at once.
+//!
+//! ```text
+//! Heap ── Private ─┬─ NodeHeap        blocks, slabs, runs: the malloc's own code
+//!                  ├─ Machine         remembers what was reserved, so that all of it can go
+//!                  └─ slots           caches, each under a lock; threads spread over them
+//! ```
+//!
+//! The process's main heap gives each thread a cache; a further heap has a fixed few, because there
+//! may be many heaps and threads, and who asks for a heap of his own asks rarely. A call locks the slot
+//! that its thread falls on, and does there what the main heap does.
+
+use crate::process::HEAP;
+use crate::{heaps, purger, report, word};
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+pub use freehold_core::heap::{Block, Kind};
+use freehold_core::heap::{Cache, Misuse, NodeHeap};
+use freehold_core::machine::Machine;
+use freehold_core::stats::page::Entry;
+use freehold_core::stats::{HeapReport, Name};
+use freehold_core::sync::Lock;
+use freehold_os::Linux;
+
+/// Caches of a heap.
+const SLOTS: usize = 8;
+/// Address space that a heap without limit reserves at a time, in bytes: 128 GiB.
+const RESERVE: usize = 1 << 37;
+/// The least that is reserved for a heap with a limit, in bytes.
+const RESERVE_MIN: usize = 1 << 26;
+/// Reservations that a heap can have: as many as `frames::runs` can hold, and one that it gave up.
+const RESERVATIONS: usize = freehold_core::frames::runs::MAX_REGIONS + 1;
+
+/// What a heap shall be; [`HeapOptions::default`] is nameless and without limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeapOptions<'a> {
+    /// The most it may hold of the machine, in bytes (whole units of 64 KiB, its own bookkeeping
+    /// included); beyond, requests are refused. `None` is no limit.
+    pub limit: Option<usize>,
+    /// What statistics call it; at most 31 letters, digits, `-`, `_`, `.`, `:` and blanks.
+    pub name: &'a str,
+}
+
+/// Linux, as one heap sees it: what was reserved is remembered.
+pub(crate) struct Territory {
+    linux: Linux,
+    largest: usize,
+    len: AtomicUsize,
+    taken: [(AtomicUsize, AtomicUsize); RESERVATIONS],
+}
+
+// SAFETY: as for Linux, which does all the work.
+unsafe impl Machine for Territory {
+    fn page_size(&self) -> usize {
+        self.linux.page_size()
+    }
+
+    fn reserve(&self, len: usize, align: usize) -> *mut u8 {
+        // Called under the lock of the heap's runs.
+        let Some((start, size)) = self.taken.get(self.len.load(Ordering::Relaxed)) else {
+            return ptr::null_mut();
+        };
+        if len > self.largest {
+            return ptr::null_mut();
+        }
+        let at = self.linux.reserve(len, align);
+        if !at.is_null() {
+            start.store(at.expose_provenance(), Ordering::Relaxed);
+            size.store(len, Ordering::Relaxed);
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+        at
+    }
+
+    unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.linux.commit(at, len) }
+    }
+
+    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.linux.purge(at, len) }
+    }
+
+    unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.linux.relocate(from, to, len) }
+    }
+
+    fn wait(&self, word: &AtomicU32, expected: u32) {
+        self.linux.wait(word, expected);
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        self.linux.wake(word);
+    }
+}
+
+/// A cache that whoever holds the lock may use.
+struct Slot {
+    lock: Lock,
+    cache: Cell<*const Cache>,
+}
+
+/// A heap, where it lies: in a block of the main heap.
+pub(crate) struct Private {
+    pub entry: Entry,
+    pub heap: NodeHeap<Territory>,
+    pub next: Cell<*const Private>,
+    slots: [Slot; SLOTS],
+}
+
+impl Private {
+    pub fn before_fork(&self) {
+        for slot in &self.slots {
+            slot.lock.lock(HEAP.machine());
+        }
+        self.heap.before_fork();
+    }
+
+    pub fn after_fork(&self) {
+        self.heap.after_fork();
+        for slot in &self.slots {
+            slot.lock.unlock(HEAP.machine());
+        }
+    }
+
+    /// Runs `work` with a cache that is ours meanwhile; `None` when there is no memory for one.
+    fn with_cache<R>(&self, work: impl FnOnce(&Cache) -> R) -> Option<R> {
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread pointers differ in their middle bits.
+        let number = (word::identity() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
+        let slot = self.slots.get(number % SLOTS)?;
+        let done = slot.lock.with(HEAP.machine(), || {
+            if slot.cache.get().is_null() {
+                slot.cache.set(ptr::from_ref(self.heap.attach()?));
+            }
+            // SAFETY: a heap's caches live as long as the heap.
+            Some(work(unsafe { &*slot.cache.get() }))
+        });
+        if self.heap.wants_purge() {
+            purger::call();
+        }
+        done
+    }
+}
+
+/// A heap of its own. See the module; `freehold_heap` in C.
+///
+/// Blocks may be allocated, resized and freed by any thread, through the heap that they are of.
+/// Dropping the heap ends all of them at once, whatever their number, in a few system calls.
+///
+/// ```
+/// use freehold::{Heap, HeapOptions};
+///
+/// let heap = Heap::new(HeapOptions { limit: Some(16 << 20), name: "requests" }).expect("memory");
+/// let block = heap.allocate(1000, 16).expect("1000 bytes of 16 MiB");
+/// assert!(heap.allocate(32 << 20, 16).is_none(), "beyond the limit");
+/// let mut blocks = 0;
+/// heap.walk(|block| blocks += (block.size >= 1000) as usize);
+/// assert_eq!((blocks, heap.stats().census.blocks()), (1, 1));
+/// // SAFETY: the block is ours, and not used afterwards.
+/// unsafe { heap.free(block) };
+/// ```
+pub struct Heap {
+    private: NonNull<Private>,
+}
+
+// SAFETY: every access is under a slot's lock, or the heap's own, or to what never changes.
+unsafe impl Send for Heap {}
+// SAFETY: as above.
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    /// A new heap; `None` when memory for its bookkeeping (some 16 KiB) is short.
+    pub fn new(options: HeapOptions<'_>) -> Option<Heap> {
+        let block = crate::process::allocate_aligned(size_of::<Private>(), align_of::<Private>());
+        let private = NonNull::new(block.cast::<Private>())?;
+        let largest = options.limit.map_or(RESERVE, |limit| {
+            limit.saturating_mul(2).clamp(RESERVE_MIN, RESERVE).next_power_of_two()
+        });
+        let territory = Territory {
+            linux: Linux::new(),
+            largest,
+            len: AtomicUsize::new(0),
+            taken: [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; RESERVATIONS],
+        };
+        territory.linux.set_page_size(HEAP.machine().page_size());
+        let value = Private {
+            entry: Entry::new(Name::new(options.name.as_bytes())),
+            heap: NodeHeap::new(territory),
+            next: Cell::new(ptr::null()),
+            slots: [const { Slot { lock: Lock::new(), cache: Cell::new(ptr::null()) } }; SLOTS],
+        };
+        // SAFETY: the block is ours, as long and as aligned as it must be.
+        unsafe { private.write(value) };
+        let heap = Heap { private };
+        let it = heap.private();
+        it.heap.set_key(HEAP.machine().random());
+        if let Some(limit) = options.limit {
+            it.heap.set_limit(limit);
+            it.entry.set_limit(limit as u64);
+        }
+        it.entry.fill(it.heap.roots());
+        heaps::add(it);
+        Some(heap)
+    }
+
+    /// The heap as a pointer, for other languages; [`Heap::from_raw`] takes it back.
+    pub fn into_raw(self) -> NonNull<core::ffi::c_void> {
+        core::mem::ManuallyDrop::new(self).private.cast()
+    }
+
+    /// The heap of a pointer.
+    ///
+    /// # Safety
+    /// The pointer is of [`Heap::into_raw`], and no other `Heap` made of it will be dropped.
+    pub unsafe fn from_raw(pointer: NonNull<core::ffi::c_void>) -> Heap {
+        Heap { private: pointer.cast() }
+    }
+
+    fn private(&self) -> &Private {
+        // SAFETY: it lives as long as the heap.
+        unsafe { self.private.as_ref() }
+    }
+
+    /// Allocates `size` bytes at a multiple of `align` (a power of two; at least 16 is always given).
+    /// `None` when memory is short, or the limit reached.
+    pub fn allocate(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let it = self.private();
+        it.with_cache(|cache| NonNull::new(it.heap.allocate_aligned(cache, size, align)))?
+    }
+
+    /// As [`Heap::allocate`] for any size, all bytes zero.
+    pub fn allocate_zeroed(&self, size: usize) -> Option<NonNull<u8>> {
+        let it = self.private();
+        it.with_cache(|cache| NonNull::new(it.heap.allocate_zeroed(cache, size)))?
+    }
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// The block is of this heap, and nobody uses it any more. (What is not a block of this heap, or
+    /// free already, stops the program with a message, as far as it is noticed.)
+    pub unsafe fn free(&self, block: NonNull<u8>) {
+        let it = self.private();
+        // SAFETY: the caller's.
+        let freed = it.with_cache(|cache| unsafe { it.heap.free(cache, block.as_ptr()) });
+        // Without memory for a cache the block stays as it is.
+        judge(freed.unwrap_or(Ok(())), block);
+    }
+
+    /// Resizes a block, moving it if need be. `None` when memory is short: then it is as it was.
+    ///
+    /// # Safety
+    /// The block is of this heap, and the caller's; afterwards only the answer is.
+    pub unsafe fn reallocate(&self, block: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
+        let it = self.private();
+        // SAFETY: the caller's.
+        let done =
+            it.with_cache(|cache| unsafe { it.heap.reallocate(cache, block.as_ptr(), size) })?;
+        match done {
+            Ok(new) => NonNull::new(new),
+            Err(misuse) => report::stop(misuse, block.as_ptr()),
+        }
+    }
+
+    /// How many bytes a block of this heap has for its user.
+    pub fn usable_size(&self, block: NonNull<u8>) -> usize {
+        match self.private().heap.usable_size(block.as_ptr()) {
+            Ok(size) => size,
+            Err(misuse) => report::stop(misuse, block.as_ptr()),
+        }
+    }
+
+    /// Whether `address` is the start of a block of this heap that is in use.
+    pub fn owns(&self, address: *const u8) -> bool {
+        self.private().heap.examine(address.cast_mut()).is_ok()
+    }
+
+    /// What the heap holds now. O(memory in use / 64 KiB).
+    pub fn stats(&self) -> HeapReport {
+        let it = self.private();
+        let mut report = HeapReport::default();
+        it.entry.read_into(&mut report);
+        report.census = it.heap.census();
+        report
+    }
+
+    /// Calls `visit` with every block in use, in no particular order. Other threads' calls wait;
+    /// `visit` must not use this heap. O(memory in use).
+    pub fn walk(&self, visit: impl FnMut(Block)) {
+        let it = self.private();
+        for slot in &it.slots {
+            slot.lock.lock(HEAP.machine());
+        }
+        for slot in &it.slots {
+            let cache = slot.cache.replace(ptr::null());
+            // SAFETY: a heap's caches live as long as the heap; we hold every slot's lock.
+            if let Some(cache) = unsafe { cache.as_ref() } {
+                it.heap.detach(cache);
+            }
+        }
+        it.heap.walk(visit);
+        for slot in &it.slots {
+            slot.lock.unlock(HEAP.machine());
+        }
+    }
+
+    /// Gives every page that holds no block back at once; returns the bytes.
+    pub fn trim(&self) -> usize {
+        self.private().heap.purge(true).bytes
+    }
+
+    /// Walks the heap's structures; the first broken invariant is the error. Meaningful while no
+    /// other thread uses the heap.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.private().heap.check()
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        let it = self.private();
+        heaps::remove(it);
+        let territory = it.heap.machine();
+        for (start, len) in territory.taken.iter().take(territory.len.load(Ordering::Relaxed)) {
+            let at = ptr::with_exposed_provenance_mut(start.load(Ordering::Relaxed));
+            // SAFETY: reserved by this heap, of which nobody may use a block any more.
+            unsafe { territory.linux.release(at, len.load(Ordering::Relaxed)) };
+        }
+        // SAFETY: the main heap's block, from `new`; nothing refers to it. It has nothing to drop.
+        unsafe { crate::process::free(self.private.as_ptr().cast()) };
+    }
+}
+
+// SAFETY: blocks are as large and aligned as asked, disjoint, and stay until freed or the heap ends,
+// which whoever borrows it prevents. Nothing unwinds.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.allocate(layout.size(), layout.align()).map_or(ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
+        if let Some(block) = NonNull::new(block) {
+            // SAFETY: the caller gives the block up.
+            unsafe { self.free(block) }
+        }
+    }
+}
+
+fn judge(result: Result<(), Misuse>, block: NonNull<u8>) {
+    if let Err(misuse) = result {
+        report::stop(misuse, block.as_ptr());
+    }
+}

@@ -1,0 +1,127 @@
+//! The list of the process's further heaps: for statistics, the purger and forks.
+//!
+//! Lock order: list, then a heap's slots, then the heap's own locks. Destroying a heap takes it from
+//! the list first, so who holds the list's lock may use every heap on it.
+
+use crate::heap::Private;
+use crate::process::HEAP;
+use crate::stats::PAGE;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use freehold_core::sync::Lock;
+
+/// Heaps linked by [`Private::next`]; their entries on the page are linked in the same order.
+pub(crate) struct List {
+    first: Cell<*const Private>,
+    len: Cell<usize>,
+}
+
+struct Shared {
+    lock: Lock,
+    list: List,
+}
+
+// SAFETY: the list is reached under the lock only.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared = Shared {
+    lock: Lock::new(),
+    list: List { first: Cell::new(core::ptr::null()), len: Cell::new(0) },
+};
+
+/// How many there are, roughly: whether the lock is worth taking.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+impl List {
+    /// How many heaps are listed.
+    pub fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Calls `visit` with each of them.
+    pub fn each(&self, mut visit: impl FnMut(&Private)) {
+        let mut at = self.first.get();
+        // SAFETY: listed heaps live.
+        while let Some(heap) = unsafe { at.as_ref() } {
+            at = heap.next.get();
+            visit(heap);
+        }
+    }
+
+    fn add(&self, heap: &Private) {
+        heap.next.set(self.first.replace(heap));
+        self.len.set(self.len.get() + 1);
+        self.relink();
+    }
+
+    fn remove(&self, heap: &Private) {
+        let mut link = &self.first;
+        // SAFETY: listed heaps live.
+        while let Some(other) = unsafe { link.get().as_ref() } {
+            if core::ptr::eq(other, heap) {
+                link.set(heap.next.get());
+                self.len.set(self.len.get() - 1);
+                return self.relink();
+            }
+            link = &other.next;
+        }
+    }
+
+    /// Links the entries on the page as the heaps are.
+    fn relink(&self) {
+        let mut last = &PAGE.main;
+        let mut at = self.first.get();
+        // SAFETY: listed heaps live.
+        while let Some(heap) = unsafe { at.as_ref() } {
+            last.next.store((&raw const heap.entry).expose_provenance(), Ordering::Release);
+            last = &heap.entry;
+            at = heap.next.get();
+        }
+        last.next.store(0, Ordering::Release);
+    }
+}
+
+/// Runs `work` while no heap is created or destroyed.
+pub(crate) fn with_list<R>(work: impl FnOnce(&List) -> R) -> R {
+    SHARED.lock.with(HEAP.machine(), || work(&SHARED.list))
+}
+
+/// Lists a heap.
+pub(crate) fn add(heap: &Private) {
+    with_list(|list| list.add(heap));
+    COUNT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes a heap from the list.
+pub(crate) fn remove(heap: &Private) {
+    with_list(|list| list.remove(heap));
+    COUNT.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// One round of purging in every further heap: whether there was something to do.
+pub(crate) fn purge() -> bool {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
+    let mut busy = false;
+    with_list(|list| {
+        list.each(|heap| {
+            let done = heap.heap.purge(false);
+            busy |= done.bytes != 0 || done.unsettled;
+            heap.heap.settled();
+        });
+    });
+    busy
+}
+
+/// Before a fork: nobody is left in the middle of anything.
+pub(crate) fn before_fork() {
+    SHARED.lock.lock(HEAP.machine());
+    SHARED.list.each(Private::before_fork);
+}
+
+/// After a fork, on both sides: every lock is ours, whatever other threads were about to do.
+pub(crate) fn after_fork() {
+    SHARED.list.each(Private::after_fork);
+    SHARED.lock.unlock(HEAP.machine());
+}

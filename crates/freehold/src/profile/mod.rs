@@ -1,0 +1,179 @@
+//! The sampled heap profile (`FREEHOLD_PROFILE=FILE`): who allocated what lives, and what ever did.
+//!
+//! ```text
+//! mod      when a sample is due, and what becomes of the sampled block
+//! stack    who called
+//! table    sites and live samples, in memory of its own
+//! pprof    the file
+//! math     the two functions that chance needs
+//! ```
+//!
+//! **Unbiased.** Bytes asked for pass by a thread one after the other; sample points lie among them as
+//! a Poisson process of one per [`rate`] bytes (the gap to the next is drawn anew from the exponential
+//! distribution, which forgets what has passed). An allocation of `s` bytes is sampled when a point falls
+//! into it: with probability `p = 1 - exp(-s / rate)`, whatever came before, whichever thread or site.
+//! It then counts as `1 / p` allocations of `s` bytes each (Horvitz and Thompson, 1952), so every sum over
+//! samples has the expectation of the sum over all allocations. Counting bytes as stacks are *refilled*
+//! instead would be free of charge but not unbiased: a block that is freed and taken again from the stack is
+//! never refilled, so a site that only reuses what others freed would not exist.
+//!
+//! Hence the calls are watched (see `watch`). Frees need not be: a sampled block comes from a cache
+//! that no thread has, so freeing it cannot be anyone's fast path, and nothing is asked of other frees.
+
+mod math;
+mod pprof;
+mod stack;
+mod table;
+
+use crate::off_heap::Zeroed;
+use crate::process::HEAP;
+use crate::watch::{self, Ask};
+use crate::word;
+use core::cell::{Cell, UnsafeCell};
+use core::ptr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use freehold_core::heap::Cache;
+use freehold_core::sync::Lock;
+use table::Tables;
+
+/// Bytes between samples, on average, unless told otherwise.
+pub(crate) const DEFAULT_RATE: usize = 512 * 1024;
+/// No sample is due for so many bytes: while one is being taken.
+const NEVER: i64 = i64::MAX;
+
+static RATE: AtomicUsize = AtomicUsize::new(DEFAULT_RATE);
+/// The state of the dice: SplitMix64 (Steele, Lea and Flood, 2014).
+static DICE: AtomicU64 = AtomicU64::new(0);
+
+struct Shared {
+    lock: Lock,
+    /// The cache that sampled blocks come from.
+    cache: Cell<*const Cache>,
+    tables: UnsafeCell<Option<Tables>>,
+}
+
+// SAFETY: cache and tables are reached under the lock only.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared =
+    Shared { lock: Lock::new(), cache: Cell::new(ptr::null()), tables: UnsafeCell::new(None) };
+
+/// Sets the bytes between samples, on average.
+pub(crate) fn set_rate(bytes: usize) {
+    RATE.store(bytes, Ordering::Relaxed);
+}
+
+fn rate() -> f64 {
+    RATE.load(Ordering::Relaxed) as f64
+}
+
+/// Starts it: before the first cache is handed out.
+pub(crate) fn start() {
+    DICE.store(HEAP.machine().random() as u64, Ordering::Relaxed);
+    // SAFETY: nobody else is here before the start is over.
+    unsafe { *SHARED.tables.get() = Tables::new() };
+    watch::add(watch::SAMPLE);
+}
+
+/// A thread comes: its first gap.
+pub(crate) fn enter_thread() {
+    word::set_countdown(draw_gap());
+}
+
+/// Bytes to the next sample point.
+fn draw_gap() -> i64 {
+    let mut bits = DICE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^= bits >> 31;
+    // Uniform in (0, 1].
+    let uniform = ((bits >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    (-math::ln(uniform) * rate()) as i64
+}
+
+/// Whether a sample point falls into an allocation of `size` bytes, which passes by hereby.
+#[inline]
+pub(crate) fn is_due(size: usize) -> bool {
+    let left = word::countdown().saturating_sub(size.max(1) as i64);
+    word::set_countdown(left);
+    left < 0
+}
+
+/// For how many allocations of its size a sample stands.
+fn weight(size: usize) -> f64 {
+    1.0 / (1.0 - math::exp_minus(size.max(1) as f64 / rate()))
+}
+
+/// Allocates a block and notes who asked for it.
+#[cold]
+pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
+    // What finding the callers allocates is not sampled: that would have no end.
+    word::set_countdown(NEVER);
+    let stack = stack::Stack::here();
+    let block = with_tables(|sampled, tables| {
+        let block = watch::allocate_quietly(sampled, ask);
+        if !block.is_null() {
+            tables.add(block.addr(), ask.size.max(1), &stack, weight(ask.size));
+        }
+        block
+    });
+    word::set_countdown(draw_gap());
+    block.unwrap_or_else(|| watch::allocate_quietly(cache, ask))
+}
+
+/// Runs `work` with the cache of sampled blocks and the tables; `None` without memory for them.
+fn with_tables<R>(work: impl FnOnce(&Cache, &mut Tables) -> R) -> Option<R> {
+    SHARED.lock.with(HEAP.machine(), || {
+        if SHARED.cache.get().is_null() {
+            SHARED.cache.set(ptr::from_ref(HEAP.attach()?));
+        }
+        // SAFETY: caches live for ever; the lock makes these the only accesses.
+        let (cache, tables) = unsafe { (&*SHARED.cache.get(), &mut *SHARED.tables.get()) };
+        tables.as_mut().map(|tables| work(cache, tables))
+    })
+}
+
+/// Forgets the sample of a block that is being freed, if there is one.
+pub(crate) fn forget(block: *mut u8) {
+    with_tables(|_, tables| tables.remove(block.addr(), weight));
+}
+
+/// Whether samples are taken: the program runs with `FREEHOLD_PROFILE`.
+pub fn is_on() -> bool {
+    crate::thread::start_heap();
+    watch::watches(watch::SAMPLE)
+}
+
+/// Writes the profile to a new file; `path` ends with a zero. `false` when that failed.
+pub fn write(path: &[u8]) -> bool {
+    let wrote = with_tables(|_, tables| {
+        let rate = RATE.load(Ordering::Relaxed) as u64;
+        crate::exit::write_file(path, |file| pprof::write(tables, rate, file))
+    });
+    wrote.unwrap_or(false)
+}
+
+/// Before a fork.
+pub(crate) fn before_fork() {
+    SHARED.lock.lock(HEAP.machine());
+}
+
+/// After a fork, in the parent.
+pub(crate) fn after_fork() {
+    SHARED.lock.unlock(HEAP.machine());
+}
+
+/// After a fork, in the child: its profile starts anew, for the cache of sampled blocks is anyone's now.
+pub(crate) fn after_fork_in_child() {
+    SHARED.cache.set(ptr::null());
+    // SAFETY: no other thread exists.
+    if let Some(tables) = unsafe { &mut *SHARED.tables.get() } {
+        tables.clear();
+    }
+    SHARED.lock.unlock(HEAP.machine());
+}
+
+// SAFETY: numbers.
+unsafe impl Zeroed for table::Site {}
+// SAFETY: numbers.
+unsafe impl Zeroed for table::Live {}

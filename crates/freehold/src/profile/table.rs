@@ -1,0 +1,185 @@
+//! Sites (who allocated) and live samples (what lives), in hash tables of fixed size off the heap.
+//!
+//! Linear probing; a removed sample's followers move up (Knuth, TAOCP 3, 6.4, algorithm R), so that
+//! there are no tombstones. When a table is full, what is new is counted as lost and the file says so.
+
+use super::stack::{DEPTH, Stack};
+use crate::off_heap;
+
+/// Sites that can be told apart: 11 MiB of address space, touched as they are used.
+const SITES: usize = 1 << 15;
+/// Samples that can live at a time: 64 GiB at the default rate.
+const LIVE: usize = 1 << 17;
+
+/// One caller, with everything above it, and what it allocated by the samples' weights.
+#[derive(Clone, Copy)]
+pub struct Site {
+    hash: u64,
+    frames: [usize; DEPTH],
+    len: usize,
+    /// Allocations ever, and their bytes.
+    pub allocated: (f64, f64),
+    /// Those that live, and their bytes.
+    pub in_use: (f64, f64),
+}
+
+impl Site {
+    /// The callers, innermost first.
+    pub fn frames(&self) -> &[usize] {
+        self.frames.get(..self.len).unwrap_or(&[])
+    }
+}
+
+/// A sampled block that lives; address 0 is an empty place.
+#[derive(Clone, Copy, Default)]
+pub struct Live {
+    address: usize,
+    size: usize,
+    site: usize,
+}
+
+/// See the module.
+pub struct Tables {
+    sites: &'static mut [Site],
+    live: &'static mut [Live],
+    sites_len: usize,
+    live_len: usize,
+    /// Samples for which there was no place.
+    pub lost: u64,
+}
+
+impl Tables {
+    /// Empty tables; `None` without address space.
+    pub fn new() -> Option<Tables> {
+        let (sites, live) = (off_heap::map(SITES)?, off_heap::map(LIVE)?);
+        Some(Tables { sites, live, sites_len: 0, live_len: 0, lost: 0 })
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.sites.iter_mut().filter(|site| site.hash != 0).for_each(|site| site.hash = 0);
+        self.live
+            .iter_mut()
+            .filter(|live| live.address != 0)
+            .for_each(|live| *live = Live::default());
+        (self.sites_len, self.live_len, self.lost) = (0, 0, 0);
+    }
+
+    /// The sites in use.
+    pub fn sites(&self) -> impl Iterator<Item = &Site> + Clone {
+        self.sites.iter().filter(|site| site.hash != 0)
+    }
+
+    /// Notes a sampled block of `size` bytes that stands for `weight` such.
+    pub fn add(&mut self, address: usize, size: usize, stack: &Stack, weight: f64) {
+        let Some(number) = self.site(stack) else {
+            self.lost += 1;
+            return;
+        };
+        let full = self.live_len >= LIVE / 8 * 7;
+        let bytes = weight * size as f64;
+        if let Some(site) = self.sites.get_mut(number) {
+            site.allocated.0 += weight;
+            site.allocated.1 += bytes;
+            if !full {
+                site.in_use.0 += weight;
+                site.in_use.1 += bytes;
+            }
+        }
+        if full {
+            self.lost += 1;
+            return;
+        }
+        let mut at = place(address);
+        while self.at(at).address != 0 {
+            at = (at + 1) % LIVE;
+        }
+        self.put(at, Live { address, size, site: number });
+        self.live_len += 1;
+    }
+
+    /// Forgets a block that is freed, if it was sampled.
+    pub fn remove(&mut self, address: usize, weight: impl Fn(usize) -> f64) {
+        let mut at = place(address);
+        let found = loop {
+            let live = self.at(at);
+            if live.address == address {
+                break live;
+            }
+            if live.address == 0 {
+                return;
+            }
+            at = (at + 1) % LIVE;
+        };
+        if let Some(site) = self.sites.get_mut(found.site) {
+            let weight = weight(found.size);
+            site.in_use.0 = (site.in_use.0 - weight).max(0.0);
+            site.in_use.1 = (site.in_use.1 - weight * found.size as f64).max(0.0);
+        }
+        self.live_len -= 1;
+        self.close_gap(at);
+    }
+
+    /// Empties a place, moving up whoever lies behind it only because it was taken.
+    fn close_gap(&mut self, mut gap: usize) {
+        let mut at = gap;
+        loop {
+            at = (at + 1) % LIVE;
+            let live = self.at(at);
+            if live.address == 0 {
+                return self.put(gap, Live::default());
+            }
+            let wanted = place(live.address);
+            // Whether its place of choice is not within (gap, at], round the end.
+            if (at + LIVE - wanted) % LIVE >= (at + LIVE - gap) % LIVE {
+                self.put(gap, live);
+                gap = at;
+            }
+        }
+    }
+
+    fn at(&self, at: usize) -> Live {
+        self.live.get(at).copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, at: usize, live: Live) {
+        if let Some(place) = self.live.get_mut(at) {
+            *place = live;
+        }
+    }
+
+    /// The number of the stack's site; a new one if need be, `None` when all are taken.
+    fn site(&mut self, stack: &Stack) -> Option<usize> {
+        let frames = stack.frames();
+        let hash = frames.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &frame| {
+            (hash ^ frame as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23)
+        }) | 1;
+        let mut at = (hash >> 32) as usize % SITES;
+        loop {
+            let site = self.sites.get_mut(at)?;
+            if site.hash == hash && site.frames() == frames {
+                return Some(at);
+            }
+            if site.hash == 0 {
+                break;
+            }
+            at = (at + 1) % SITES;
+        }
+        if self.sites_len >= SITES / 8 * 7 {
+            return None;
+        }
+        self.sites_len += 1;
+        let site = self.sites.get_mut(at)?;
+        (site.hash, site.len, site.allocated, site.in_use) = (hash, 0, (0.0, 0.0), (0.0, 0.0));
+        for (to, from) in site.frames.iter_mut().zip(frames) {
+            *to = *from;
+            site.len += 1;
+        }
+        Some(at)
+    }
+}
+
+/// Where a block's sample is looked for first.
+fn place(address: usize) -> usize {
+    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LIVE.trailing_zeros())
+}

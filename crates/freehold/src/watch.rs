@@ -1,0 +1,189 @@
+//! Processes that are watched: exact counts, samples for a profile, hardened frees.
+//!
+//! Nothing of it may cost the others an instruction, so the hot paths do not know of it. In a watched
+//! process a thread's hot word stays on the empty cache for good: every allocation finds an empty
+//! stack, every free an address out of reach, and both take the cold call that they take anyway. There
+//! the thread's own cache is in its second word, and the call is made, with whatever is asked for
+//! around it, by the same functions of the core.
+//!
+//! What is watched is decided once, when the first thread starts the heap (`options`), and constant.
+
+use crate::process::HEAP;
+use crate::{counts, profile, secure};
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use freehold_core::heap::{Cache, Freed, Misuse};
+use freehold_core::size_class::MAX_CLASS_SIZE;
+
+/// Count every call exactly (`FREEHOLD_STATS`).
+pub(crate) const COUNT: u32 = 1;
+/// Check, delay and wipe what is freed (`FREEHOLD_SECURE`).
+pub(crate) const SECURE: u32 = 2;
+/// Take samples of what is allocated (`FREEHOLD_PROFILE`).
+pub(crate) const SAMPLE: u32 = 4;
+
+static WHAT: AtomicU32 = AtomicU32::new(0);
+
+/// Watches for one more thing. Before the first cache is handed out.
+pub(crate) fn add(what: u32) {
+    WHAT.fetch_or(what, Ordering::Relaxed);
+}
+
+/// Whether threads' hot words have to stay empty.
+pub(crate) fn is_on() -> bool {
+    WHAT.load(Ordering::Relaxed) != 0
+}
+
+pub(crate) fn watches(what: u32) -> bool {
+    WHAT.load(Ordering::Relaxed) & what != 0
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    pub size: usize,
+    /// A power of two.
+    pub align: usize,
+    pub zero: bool,
+}
+
+impl Ask {
+    /// The heap's own answer.
+    pub fn of_heap(self, cache: &Cache) -> *mut u8 {
+        match self {
+            Ask { size, align: 0..=16, zero: false } => HEAP.allocate(cache, size),
+            Ask { size, align: 0..=16, zero: true } => HEAP.allocate_zeroed(cache, size),
+            Ask { size, align, zero } => {
+                let block = HEAP.allocate_aligned(cache, size, align);
+                if zero && !block.is_null() {
+                    // SAFETY: the block is ours and that long.
+                    unsafe { ptr::write_bytes(block, 0, size) };
+                }
+                block
+            }
+        }
+    }
+}
+
+/// Allocates under watch.
+pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
+    let sampled = watches(SAMPLE) && profile::is_due(ask.size);
+    let block = match sampled {
+        true => profile::allocate(cache, ask),
+        false => allocate_quietly(cache, ask),
+    };
+    if watches(COUNT) && !block.is_null() {
+        counts::allocated(usable(block));
+    }
+    block
+}
+
+/// As [`allocate`], hardened if need be, but neither sampled nor counted.
+pub(crate) fn allocate_quietly(cache: &Cache, ask: Ask) -> *mut u8 {
+    if watches(SECURE) { secure::allocate(cache, ask) } else { ask.of_heap(cache) }
+}
+
+/// Frees under watch.
+///
+/// # Safety
+/// The block is not in use by anyone.
+pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
+    if watches(SECURE) {
+        // SAFETY: the caller's.
+        return unsafe { secure::free(cache, block) };
+    }
+    if watches(COUNT) {
+        counts::freed(HEAP.usable_size(block)?);
+    }
+    // SAFETY: the caller's.
+    match unsafe { cache.give(block) } {
+        Freed::Done => Ok(()),
+        Freed::Full(class) => HEAP.overflow(cache, class),
+        Freed::Slow => {
+            if watches(SAMPLE) {
+                // Sampled blocks are no thread's own: they all come by here.
+                profile::forget(block);
+            }
+            // SAFETY: the caller's.
+            unsafe { HEAP.free_slow(cache, block) }
+        }
+    }
+}
+
+/// Says that a block that the program had is free now, for counts and samples.
+pub(crate) fn note_freed(block: *mut u8, size: usize) {
+    if watches(COUNT) {
+        counts::freed(size);
+    }
+    if watches(SAMPLE) {
+        profile::forget(block);
+    }
+}
+
+/// Resizes under watch: by allocating, copying and freeing, so that the new block is watched like any
+/// other; large ones as the heap does it, unless they have fences or their turn to be sampled. Null when
+/// memory is short.
+///
+/// # Safety
+/// The block is the caller's; afterwards only the answer is, unless it is null.
+pub(crate) unsafe fn reallocate(
+    cache: &Cache,
+    block: *mut u8,
+    size: usize,
+) -> Result<*mut u8, Misuse> {
+    let have = HEAP.examine(block)?.size - if watches(SECURE) { secure::extra(block) } else { 0 };
+    if watches(COUNT) {
+        counts::resized();
+    }
+    if size <= have && size >= have / 2 {
+        return Ok(block);
+    }
+    if have > MAX_CLASS_SIZE && size > MAX_CLASS_SIZE && !watches(SECURE) {
+        // SAFETY: the caller's.
+        if let Some(resized) = unsafe { resize_large(cache, block, size) } {
+            return resized;
+        }
+    }
+    let new = allocate(cache, Ask { size, align: 16, zero: false });
+    if !new.is_null() {
+        // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap.
+        unsafe { ptr::copy_nonoverlapping(block, new, have.min(size)) };
+        // SAFETY: the caller gives the old block up.
+        unsafe { free(cache, block)? };
+    }
+    Ok(new)
+}
+
+/// Lets the heap resize a large block; `None` when it is to be sampled instead.
+///
+/// # Safety
+/// As for [`reallocate`].
+unsafe fn resize_large(
+    cache: &Cache,
+    block: *mut u8,
+    size: usize,
+) -> Option<Result<*mut u8, Misuse>> {
+    if watches(SAMPLE) && profile::is_due(size) {
+        // Still due: `allocate` asks again.
+        return None;
+    }
+    let have = usable(block);
+    // SAFETY: the caller's.
+    let new = unsafe { HEAP.reallocate(cache, block, size) };
+    if new.is_ok_and(|new| !new.is_null()) {
+        note_freed(block, have);
+        if watches(COUNT) {
+            counts::allocated(new.map_or(0, usable));
+        }
+    }
+    Some(new)
+}
+
+/// What of a block's size its user must not use.
+pub(crate) fn reserved(block: *mut u8) -> usize {
+    if watches(SECURE) { secure::extra(block) } else { 0 }
+}
+
+fn usable(block: *mut u8) -> usize {
+    HEAP.usable_size(block).unwrap_or(0)
+}
