@@ -14,10 +14,12 @@
 //! third of a policy's time, see `examples/replay_speed.rs`) but march all policies in step, with
 //! all their regions in memory at once and the slowest setting the pace.
 
+mod ahead;
 mod crew;
 mod engine;
 mod external;
 mod memory;
+mod objects;
 mod survey;
 
 pub use survey::{Survey, busiest, survey};
@@ -209,11 +211,10 @@ impl Visitor for Replay<'_> {
         // SAFETY: it is the only region ever made of this memory, and the policy that gets it is
         // gone before the end of this function, where the memory is dropped.
         let region = unsafe { memory.region() };
-        let policy = region.and_then(P::new);
-        let policy =
-            policy.ok_or_else(|| SimulateError::TooShort { policy: self.name.to_owned(), len })?;
+        let engine = region.and_then(|region| Engine::<P>::new(region, self.survey.records));
+        let mut engine =
+            engine.ok_or_else(|| SimulateError::TooShort { policy: self.name.to_owned(), len })?;
         let began = Instant::now();
-        let mut engine = Engine::new(policy, self.survey.records);
         self.feed(&mut engine)?;
         let seconds = began.elapsed().as_secs_f64();
         let timing = Timing { name: self.name.to_owned(), events: engine.events(), seconds };

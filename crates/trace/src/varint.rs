@@ -3,6 +3,9 @@
 //!
 //! Invariant: `take` never reads past its buffer and refuses what does not fit 64 bits.
 
+/// Bytes that [`take_short`] reads at once.
+pub const WORD: usize = 8;
+
 /// Appends `value`.
 #[inline]
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -37,6 +40,24 @@ fn take_long(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
     *at += (ends.trailing_zeros() / 8) as usize;
     // Up to the lowest end, that included.
     Some(squeeze(word & (ends ^ (ends - 1))))
+}
+
+/// As [`take`], of a number that ends before `end`, where at least eight bytes of anything follow
+/// `end`: one read, and no look at what is behind it. `None` also where the number is longer than
+/// eight bytes; [`take`] then says what it is.
+#[inline(always)]
+pub fn take_short(bytes: &[u8], at: usize, end: usize) -> Option<(u64, usize)> {
+    let word = u64::from_le_bytes(bytes.get(at..at + WORD)?.try_into().ok()?);
+    let (value, len) = if word & 0x80 == 0 {
+        (word & 0x7f, 1)
+    } else {
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends == 0 {
+            return None;
+        }
+        (squeeze(word & (ends ^ (ends - 1))), (ends.trailing_zeros() / 8) as usize + 1)
+    };
+    (at + len <= end).then_some((value, at + len))
 }
 
 /// The low seven bits of every byte, next to each other.
@@ -92,6 +113,9 @@ mod tests {
             assert_eq!(take(&bytes[..bytes.len() - 1], &mut 0), None, "cut off");
             let len = bytes.len();
             bytes.extend([0xff; 9]);
+            let short = (len <= WORD).then_some((value, len));
+            assert_eq!(take_short(&bytes, 0, len), short);
+            assert_eq!(take_short(&bytes, 0, len - 1), None, "cut off");
             let mut at = 0;
             assert_eq!(take(&bytes, &mut at), Some(value), "with more behind it");
             assert_eq!(at, len);

@@ -100,6 +100,9 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
 
     #[inline]
     fn foresee_alloc(&self, size: u64, distance: Distance) {
+        if distance == Distance::Near {
+            return;
+        }
         let Some(need) = Granules::for_request(size) else { return };
         let Some(block) = self.index.foresee_find(need) else { return };
         match distance {
@@ -107,8 +110,9 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
             Distance::Middle => {
                 self.tags.fetch(block.after(need));
                 self.tags.fetch(block.after(self.tags.quiet().size(block)));
+                self.index.foresee_remove(&self.tags, block);
             }
-            Distance::Near => self.index.foresee_remove(&self.tags, block),
+            Distance::Near => (),
         }
     }
 

@@ -41,6 +41,11 @@ impl FragmentationMeter {
         }
     }
 
+    /// The requested bytes alive, summed over all events.
+    pub fn live_sum(&self) -> u128 {
+        self.live_sum
+    }
+
     /// Most requested bytes alive at once.
     pub fn peak_live(&self) -> u64 {
         self.peak_live

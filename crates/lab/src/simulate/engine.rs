@@ -1,24 +1,23 @@
 //! One policy, fed one trace: the loop that every replay on simulated memory runs.
 //!
-//! Invariant: slot i of the object table holds a payload exactly while object i is alive *in the
-//! policy*; an object whose allocation failed has an empty slot, so its later frees are skipped,
-//! and a realloc that fails leaves the slot as it was.
+//! Invariant: the table of objects names a payload exactly while the object is alive *in the
+//! policy*; an object whose allocation failed has none, so its later frees are skipped, and a
+//! realloc that fails leaves it as it was.
 //!
 //! Everything measured is an integer sum or a bounded sample, so that one trace gives one answer.
 
+use super::ahead::{FEW, Few};
 use super::external::External;
+use super::objects::{Object, Objects};
 use super::survey::is_believed;
 use crate::measure::{FragmentationMeter, StepHistogram, Timeline};
 use crate::results::{Kind, Outcome, Point};
+use freehold_core::blocks::Region;
 use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{Distance, Policy, Totals};
+use freehold_core::policy::{Policy, Totals};
 use freehold_core::units::Align;
 use freehold_trace::{Event, ObjectId, Request, Tick, Timed};
 use std::ptr::NonNull;
-
-/// Events that are foreseen together: enough for the misses of one step to overlap, few enough for
-/// what was fetched to be there still.
-const AHEAD: usize = 32;
 
 /// Counts steps: every kind of step is one.
 #[derive(Default)]
@@ -31,22 +30,14 @@ impl Probe for Counter {
     }
 }
 
-/// An object alive in the policy, or nothing.
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    payload: Option<NonNull<u8>>,
-    size: u64,
-}
-
 /// A policy in the middle of a trace.
 pub struct Engine<P> {
     policy: P,
-    objects: Vec<Slot>,
+    objects: Objects,
     most_objects: u64,
     steps: StepHistogram,
     meter: FragmentationMeter,
     gross_sum: u128,
-    live_sum: u128,
     live: u64,
     allocated: u64,
     events: u64,
@@ -57,16 +48,17 @@ pub struct Engine<P> {
 }
 
 impl<P: Policy> Engine<P> {
-    /// A fresh policy. No object id of `most_objects` or above is believed; see [`is_believed`].
-    pub fn new(policy: P, most_objects: u64) -> Self {
-        Self {
-            policy,
-            objects: Vec::new(),
+    /// A fresh policy over `region`; `None` when that is too short for it. No object id of
+    /// `most_objects` or above is believed; see [`is_believed`].
+    pub fn new(region: Region, most_objects: u64) -> Option<Self> {
+        let base = region.base();
+        Some(Self {
+            policy: P::new(region)?,
+            objects: Objects::new(base),
             most_objects,
             steps: StepHistogram::default(),
             meter: FragmentationMeter::default(),
             gross_sum: 0,
-            live_sum: 0,
             live: 0,
             allocated: 0,
             events: 0,
@@ -74,53 +66,20 @@ impl<P: Policy> Engine<P> {
             last: Tick(0),
             timeline: Timeline::default(),
             external: External::default(),
-        }
+        })
     }
 
     /// Replays events that follow each other. Looks ahead in them, so that many are faster than
     /// one at a time; what comes out is the same.
     pub fn apply_all(&mut self, events: &[Timed]) {
-        for few in events.chunks(AHEAD) {
-            self.foresee(few);
+        let mut next = Few::arrive(&events[..events.len().min(FEW)], &self.objects);
+        for (few, at) in events.chunks(FEW).zip(1..) {
+            let now = next;
+            let following = &events[events.len().min(at * FEW)..];
+            next = Few::arrive(following, &self.objects);
+            now.foresee(&self.objects, &self.policy);
             for timed in few {
                 self.apply(timed.tick, &timed.event);
-            }
-        }
-    }
-
-    /// Fetches the blocks that `few` will touch. Step by step for all of them, so that the misses
-    /// of one step overlap; a call misses two to eight lines, one after the other.
-    fn foresee(&self, few: &[Timed]) {
-        let (mut objects, mut named) = ([0; AHEAD], 0);
-        let (mut sizes, mut asked) = ([0; AHEAD], 0);
-        for timed in few {
-            match timed.event {
-                Event::Alloc { request, .. } => {
-                    sizes[asked] = request.size;
-                    asked += 1;
-                }
-                Event::Free { object, .. } | Event::Realloc { object, .. } => {
-                    objects[named] = object.0 as usize;
-                    named += 1;
-                }
-                _ => (),
-            }
-        }
-        // No branch depends on a slot, so that those that miss the caches come all at once.
-        let (mut leaving, mut left) = ([NonNull::dangling(); AHEAD], 0);
-        for object in &objects[..named] {
-            let slot = self.objects.get(*object).copied().unwrap_or_default();
-            leaving[left] = slot.payload.unwrap_or(NonNull::dangling());
-            left += usize::from(slot.payload.is_some());
-        }
-        for distance in [Distance::Far, Distance::Middle, Distance::Near] {
-            for payload in &leaving[..left] {
-                // SAFETY: by the invariant of the table the payload came from this policy and is
-                // alive; nothing is freed before this function returns.
-                unsafe { self.policy.foresee_free(*payload, distance) };
-            }
-            for size in &sizes[..asked] {
-                self.policy.foresee_alloc(*size, distance);
             }
         }
     }
@@ -132,7 +91,7 @@ impl<P: Policy> Engine<P> {
             Event::Alloc { object, request } | Event::Inherit { object, request } => {
                 self.alloc(object, &request);
             }
-            Event::Free { object, .. } => self.free(object),
+            Event::Free { object, .. } => self.release(object),
             Event::Realloc { object, request, .. } => self.realloc(object, &request),
             _ => return,
         }
@@ -145,17 +104,12 @@ impl<P: Policy> Engine<P> {
         if !is_believed(object, self.events, self.most_objects) {
             return;
         }
-        let index = object.0 as usize;
-        if index >= self.objects.len() {
-            self.objects.resize(index + 1, Slot::default());
-        }
         // Its free was lost with a damaged part of the trace.
-        self.release(index);
-        let payload = self.place(request);
-        match payload {
-            Some(_) => {
+        self.release(object);
+        match self.place(request) {
+            Some(payload) => {
                 self.live += request.size;
-                self.objects[index] = Slot { payload, size: request.size };
+                self.objects.set(object.0, Object { payload, size: request.size });
             }
             None => self.failures += 1,
         }
@@ -169,28 +123,20 @@ impl<P: Policy> Engine<P> {
         payload
     }
 
-    fn free(&mut self, object: ObjectId) {
-        if self.objects.get(object.0 as usize).is_some() {
-            self.release(object.0 as usize);
-        }
-    }
-
-    fn release(&mut self, index: usize) {
-        let slot = std::mem::take(&mut self.objects[index]);
-        let Some(payload) = slot.payload else { return };
+    fn release(&mut self, object: ObjectId) {
+        let Some(Object { payload, size }) = self.objects.take(object.0) else { return };
         let mut counter = Counter::default();
         // SAFETY: by the invariant of the table the payload came from this policy and is alive;
-        // the slot is empty now, so it is freed once.
+        // the table names it no more, so it is freed once.
         unsafe { self.policy.free(payload, &mut counter) };
         self.steps.add(counter.0);
-        self.live -= slot.size;
+        self.live -= size;
     }
 
     /// In place if the policy can, else a new place and then the old one freed, as `realloc` must
     /// (the bytes themselves are not copied).
     fn realloc(&mut self, object: ObjectId, request: &Request) {
-        let index = object.0 as usize;
-        let Some(Slot { payload: Some(payload), size }) = self.objects.get(index).copied() else {
+        let Some(Object { payload, size }) = self.objects.get(object.0) else {
             return self.realloc_of_nothing(object, request);
         };
         self.allocated = self.allocated.saturating_add(request.size.saturating_sub(size));
@@ -200,7 +146,7 @@ impl<P: Policy> Engine<P> {
         if stays {
             self.steps.add(counter.0);
             self.live = self.live - size + request.size;
-            self.objects[index].size = request.size;
+            self.objects.set(object.0, Object { payload, size: request.size });
             return;
         }
         let Some(align) = Align::from_log2(request.align_log2) else { return };
@@ -208,8 +154,8 @@ impl<P: Policy> Engine<P> {
             Some(moved) => {
                 self.live += request.size;
                 self.live -= size;
-                self.objects[index] = Slot { payload: Some(moved), size: request.size };
-                // SAFETY: the old payload was alive, and its slot holds the new one now.
+                self.objects.set(object.0, Object { payload: moved, size: request.size });
+                // SAFETY: the old payload was alive, and the table names the new one now.
                 unsafe { self.policy.free(payload, &mut counter) };
             }
             None => self.failures += 1,
@@ -229,7 +175,6 @@ impl<P: Policy> Engine<P> {
         let totals = self.policy.totals();
         self.meter.observe(self.live, totals.extent);
         self.gross_sum += u128::from(totals.used());
-        self.live_sum += u128::from(self.live);
         if self.timeline.is_due(self.events) {
             self.timeline.push(self.events, (self.last, self.point(&totals)));
         }
@@ -264,7 +209,8 @@ impl<P: Policy> Engine<P> {
         };
         let nothing = self.events == 0;
         let timeline = self.timeline.finish(self.events, last);
-        let internal = 1.0 - self.live_sum as f64 / (self.gross_sum.max(1)) as f64;
+        let live_sum = self.meter.live_sum() as f64;
+        let internal = 1.0 - live_sum / (self.gross_sum.max(1)) as f64;
         Outcome {
             name: name.to_owned(),
             kind: Kind::Policy,

@@ -27,8 +27,7 @@ fn replay(len: u64, events: &[Event]) -> Outcome {
 fn replay_on<P: Policy>(len: u64, events: &[Event]) -> Outcome {
     let mut memory = Memory::reserve(len).unwrap();
     // SAFETY: the only region of this memory; the engine is consumed before the memory is dropped.
-    let policy = P::new(unsafe { memory.region() }.unwrap()).unwrap();
-    let mut engine = Engine::new(policy, 1000);
+    let mut engine = Engine::<P>::new(unsafe { memory.region() }.unwrap(), 1000).unwrap();
     for (tick, event) in events.iter().enumerate() {
         engine.apply(Tick(tick as u64), event);
     }
@@ -122,8 +121,8 @@ fn damage_neither_breaks_nor_leaks() {
 fn a_wild_id_of_a_long_trace_costs_no_memory() {
     let mut memory = Memory::reserve(1 << 16).unwrap();
     // SAFETY: the only region of this memory; the engine is dropped before the memory.
-    let policy = GoodFit::new(unsafe { memory.region() }.unwrap()).unwrap();
-    let mut engine = Engine::new(policy, u64::from(u32::MAX) + 1);
+    let region = unsafe { memory.region() }.unwrap();
+    let mut engine = Engine::<GoodFit>::new(region, u64::from(u32::MAX) + 1).unwrap();
     for id in (0..=u32::MAX).rev().step_by(1 << 20) {
         engine.apply(Tick(0), &alloc(id, 16));
     }
@@ -146,8 +145,8 @@ fn looking_ahead_changes_nothing() {
             fn visit<P: Policy>(self) -> [Outcome; 2] {
                 let mut memory = Memory::reserve(1 << 18).unwrap();
                 // SAFETY: the only region of this memory; the engine is consumed before it.
-                let policy = P::new(unsafe { memory.region() }.unwrap()).unwrap();
-                let mut engine = Engine::new(policy, 1000);
+                let region = unsafe { memory.region() }.unwrap();
+                let mut engine = Engine::<P>::new(region, 1000).unwrap();
                 engine.apply_all(self.1);
                 [replay_on::<P>(1 << 18, self.0), engine.finish("best-fit", 1000, Tick(0))]
             }

@@ -6,6 +6,7 @@
 use crate::block::MAX_RAW;
 use crate::varint;
 use std::io;
+use std::ops::Range;
 
 /// How many columns this version knows.
 pub(crate) const COLUMNS: usize = 7;
@@ -74,7 +75,7 @@ fn compress<'a>(
     Ok(if scratch.len() < column.len() { (METHOD_ZSTD, scratch) } else { (METHOD_RAW, column) })
 }
 
-/// The columns of a block that is being read.
+/// The columns of a block that is being read, and a word of anything behind the last.
 pub(crate) struct Loaded {
     bytes: Vec<u8>,
     at: [usize; COLUMNS],
@@ -97,8 +98,8 @@ impl Loaded {
     ) -> Option<()> {
         self.at = [0; COLUMNS];
         self.end = [0; COLUMNS];
-        self.bytes.clear();
-        self.bytes.resize(raw_len.min(MAX_RAW), 0);
+        let raw_len = raw_len.min(MAX_RAW);
+        self.bytes.resize(raw_len + varint::WORD, 0);
         let (mut at, mut filled) = (0, 0usize);
         while at < stored.len() {
             let id = usize::from(*stored.get(at)?);
@@ -108,7 +109,7 @@ impl Loaded {
             let stored_len = usize::try_from(varint::take(stored, &mut at)?).ok()?;
             let body = stored.get(at..at.checked_add(stored_len)?)?;
             at += stored_len;
-            let room = self.bytes.get_mut(filled..filled.checked_add(len)?)?;
+            let room = self.bytes[..raw_len].get_mut(filled..filled.checked_add(len)?)?;
             if id < COLUMNS {
                 expand(method, body, room, zstd)?;
                 self.at[id] = filled;
@@ -133,6 +134,18 @@ impl Loaded {
     pub(crate) fn number(&mut self, column: usize) -> Option<u64> {
         let end = self.end[column];
         varint::take(self.bytes.get(..end)?, &mut self.at[column])
+    }
+
+    /// All columns, and where what is left of `column` lies in them.
+    #[inline]
+    pub(crate) fn rest(&self, column: usize) -> (&[u8], Range<usize>) {
+        (&self.bytes, self.at[column]..self.end[column])
+    }
+
+    /// Goes on at `at` in `column`, which is in what [`rest`](Self::rest) gave.
+    #[inline]
+    pub(crate) fn go_on(&mut self, column: usize, at: usize) {
+        self.at[column] = at;
     }
 
     /// Steps over `len` bytes.

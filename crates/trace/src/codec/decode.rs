@@ -6,6 +6,8 @@ use super::requests::{Recent, api};
 use super::*;
 use crate::block::BlockHeader;
 use crate::event::{Event, ObjectId, ProcessId, Request, Tick};
+use crate::varint;
+use std::ops::Range;
 
 /// An event with its time: a [`Record`](crate::Record) without its thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,13 +61,62 @@ impl Decoder {
     /// Appends up to `most` events to `out`. `None` where one cannot be decoded: those before it
     /// are given, [`left`](Self::left) are lost.
     pub(crate) fn batch(&mut self, most: usize, out: &mut Vec<Timed>) -> Option<()> {
-        let count = most.min(self.left as usize);
-        out.reserve(count);
-        for _ in 0..count {
+        let mut wanted = most.min(self.left as usize);
+        out.reserve(wanted);
+        loop {
+            let given = self.common(wanted, out);
+            wanted -= given;
+            self.left -= given as u32;
+            if wanted == 0 {
+                return Some(());
+            }
             self.event(out)?;
+            wanted -= 1;
             self.left -= 1;
         }
-        Some(())
+    }
+
+    /// Appends up to `most` events as long as they are the two that most are: an allocation by a
+    /// recent request, or a free by the own thread. How many. Stops before what is anything else,
+    /// or damaged. The cursors stay in registers here, which they cannot across other calls.
+    fn common(&mut self, most: usize, out: &mut Vec<Timed>) -> usize {
+        let (bytes, ops) = self.columns.rest(OPS);
+        let (Range { start: mut times, end: times_end }, mut given) =
+            (self.columns.rest(TIMES).1, 0);
+        let Range { start: mut names, end: names_end } = self.columns.rest(IDS).1;
+        let ops = ops.start..ops.end.min(ops.start + most);
+        for op in &bytes[ops.clone()] {
+            if *op >= OP_RECENT && *op != OP_FREE {
+                break;
+            }
+            let Some((delta, times_next)) = varint::take_short(bytes, times, times_end) else {
+                break;
+            };
+            let Some((code, names_next)) = varint::take_short(bytes, names, names_end) else {
+                break;
+            };
+            // A sum that wraps is less than `delta`; both then are left to `event`.
+            let tick = self.tick.wrapping_add(delta);
+            if tick > self.last || tick < delta {
+                break;
+            }
+            let event = if *op == OP_FREE {
+                let Some(object) = self.ids.live_id(code).map(ObjectId) else { break };
+                self.ids.freed(object.0);
+                Event::Free { object, remote: false }
+            } else {
+                let Some(request) = self.recent.named(*op) else { break };
+                let Some(object) = self.ids.alloc_id(code).map(ObjectId) else { break };
+                Event::Alloc { object, request: *request }
+            };
+            out.push(Timed { tick: Tick(tick), event });
+            (self.tick, times, names) = (tick, times_next, names_next);
+            given += 1;
+        }
+        self.columns.go_on(OPS, ops.start + given);
+        self.columns.go_on(TIMES, times);
+        self.columns.go_on(IDS, names);
+        given
     }
 
     /// Appends the next event, unless it is one of a later version; `None` is damage. (Appended

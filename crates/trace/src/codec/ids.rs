@@ -67,8 +67,9 @@ impl Ids {
     /// The inverse of [`Self::live_code`].
     #[inline]
     pub(super) fn live_id(&mut self, code: u64) -> Option<u32> {
-        self.last = offset(self.last, code)?;
-        Some(self.last)
+        let id = offset(self.last, code)?;
+        self.last = id;
+        Some(id)
     }
 
     /// An id was freed by its own thread, and will be taken again soon.
