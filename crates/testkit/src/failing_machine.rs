@@ -1,4 +1,4 @@
-//! A [`Machine`] of ordinary memory whose nth call fails, and which notices misuse of its contract:
+//! A [`Machine`] of ordinary memory whose nth call fails, or one in so many, and which notices misuse of its contract:
 //! a commit or purge outside what it reserved, or a purge of what was never committed.
 
 use freehold_core::machine::Machine;
@@ -24,6 +24,8 @@ pub struct FailingMachine {
     committed: RefCell<BTreeSet<usize>>,
     calls: Cell<usize>,
     fails_at: Cell<Option<usize>>,
+    /// One call in so many fails; 0 is none.
+    one_in: Cell<u32>,
 }
 
 impl FailingMachine {
@@ -34,6 +36,13 @@ impl FailingMachine {
         machine
     }
 
+    /// A machine that refuses about one call in `one_in`, always the same ones.
+    pub fn at_times(one_in: u32) -> FailingMachine {
+        let machine = FailingMachine::default();
+        machine.one_in.set(one_in);
+        machine
+    }
+
     /// How many calls were made.
     pub fn calls(&self) -> usize {
         self.calls.get()
@@ -41,7 +50,11 @@ impl FailingMachine {
 
     fn refuses(&self) -> bool {
         let call = self.calls.replace(self.calls.get() + 1);
-        self.fails_at.get() == Some(call)
+        let one_in = self.one_in.get() as usize;
+        // A multiplicative hash of the call's number: the same calls in every run.
+        let by_chance =
+            one_in != 0 && (call.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % one_in == 0;
+        by_chance || self.fails_at.get() == Some(call)
     }
 
     fn pages(at: *mut u8, len: usize) -> impl Iterator<Item = usize> {

@@ -3,6 +3,8 @@
 //! ```text
 //!   programs    random lists of calls, as data that shrinks
 //!      run      a program on a policy, every promise checked after every call
+//! malloc_programs   the same for the malloc
+//! shadow_malloc     its oracle, for one thread with several caches or for many threads
 //!    shadow     the oracle: what must be where, and what must be in it
 //!    memory     a region of ordinary memory
 //!    failing_machine   for the malloc: ordinary memory whose nth call fails
@@ -13,14 +15,18 @@
 //! breaks it, printed as Rust, to be pasted into a test of its own.
 
 pub mod failing_machine;
+pub mod malloc_programs;
 pub mod memory;
 pub mod programs;
 pub mod run;
 pub mod shadow;
+pub mod shadow_malloc;
 pub mod skip;
 
+pub use malloc_programs::{Call, run_calls};
 pub use memory::SimRegion;
 pub use programs::{Op, Program};
 pub use run::{Failure, hunt, run_program};
 pub use shadow::{Fault, ShadowHeap};
+pub use shadow_malloc::{ShadowMalloc, World};
 pub use skip::skip;
