@@ -1,6 +1,7 @@
 //! The command line of `freehold-radiosity`, here so that other programs can offer it, too.
 
 use super::physics::Check;
+use super::progress::Progress;
 use super::render::{self, Quality};
 use super::scene::Scene;
 use super::solver::{self, Settings, Solution};
@@ -35,7 +36,7 @@ pub struct Args {
     /// Most iterations of refine, gather, push, pull.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: u32,
-    /// Share of the emitted power that a link may misplace [default: 8e-5 room, 2e-5 others].
+    /// Share of the emitted power that a link may misplace [default: 2e-4 room, 2e-5 others].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub epsilon: Option<f64>,
     /// Share of the scene's area below which meshes are not split [default: 1e-4 room, 2e-5 others].
@@ -130,7 +131,7 @@ fn check_folder(path: &Path) -> Result<()> {
 
 /// The settings that the arguments ask for. The room's defaults give the published profile.
 pub fn settings(args: &Args) -> Settings {
-    let (epsilon, least_area) = if args.scene == "room" { (8e-5, 1e-4) } else { (2e-5, 2e-5) };
+    let (epsilon, least_area) = if args.scene == "room" { (2e-4, 1e-4) } else { (2e-5, 2e-5) };
     Settings {
         iterations: args.iterations,
         epsilon: args.epsilon.unwrap_or(epsilon),
@@ -143,7 +144,11 @@ pub fn settings(args: &Args) -> Settings {
 
 fn solve(args: &Args, scene: &Scene) -> Result<Solution> {
     let never = AtomicBool::new(false);
-    let mut solution = solver::solve(scene, &settings(args), &mut |_, _| {}, &never)?;
+    let mut progress = Progress::new();
+    let mut report = |done, of| progress.show(done, of);
+    let solution = solver::solve(scene, &settings(args), &mut report, &never);
+    progress.clear();
+    let mut solution = solution?;
     if let Some(path) = &args.picture {
         let started = std::time::Instant::now();
         let height = args.height as usize;

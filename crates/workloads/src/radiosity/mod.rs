@@ -26,6 +26,7 @@ pub mod form_factor;
 pub mod geometry;
 pub mod hierarchy;
 pub mod physics;
+pub mod progress;
 pub mod refine;
 pub mod render;
 pub mod scene;

@@ -10,7 +10,9 @@
 //! Refinement only reads light and lists that the previous phase wrote, and new links wait in the
 //! elements' `arriving` lists: the outcome does not depend on the threads.
 
-use super::form_factor::{Exchange, Sample, exchange};
+use super::form_factor::{
+    Exchange, Sample, are_near, exchange, exchange_near, kernel, sub_centres,
+};
 use super::hierarchy::{Element, Hierarchy, Link, MAX_DEPTH, announce};
 use super::visibility::{LastOccluder, Occluders, Ray};
 use std::mem::size_of;
@@ -19,9 +21,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// An element with fewer links than this accepts them at twice the error.
 pub const FEW_LINKS: usize = 16;
-/// A pair that sees nothing of each other but could exchange more than this share of either's
-/// light is looked at more closely before it is given up.
-const DARK_SHARE: f64 = 0.05;
+/// A pair that sees nothing of each other, by many rays, but could exchange more than this share of
+/// the smaller one's light is looked at piece by piece before it is given up.
+const DARK_SHARE: f64 = 0.01;
+/// A pair that sees nothing of each other by its first rays gets more of them if it could exchange
+/// more than this share. (Giving up at once lost one to five per cent of each surface's light.)
+const DOUBTFUL_SHARE: f64 = 2e-4;
+/// Sub-centres per direction for the second look; every fourth pair of them gets a ray.
+const SECOND_LOOK: usize = 4;
 /// What a link occupies: itself, its counters, its place in two lists.
 const LINK_BYTES: u64 = (size_of::<Link>() + 4 * size_of::<usize>()) as u64;
 
@@ -192,9 +199,12 @@ impl Refiner<'_> {
         let (a, b) = if one.key < two.key { (one, two) } else { (two, one) };
         let (from, to) = (a.sub_centres(), b.sub_centres());
         let mut kernels = Vec::with_capacity(from.len() * to.len());
-        let Exchange { area, area_error } = exchange(&from, &to, &mut kernels);
+        let apart = exchange(&from, &to, &mut kernels);
+        let (quad_a, quad_b) = (a.quad(), b.quad());
+        let Exchange { area, area_error } =
+            if are_near(&quad_a, &quad_b) { exchange_near(&quad_a, &quad_b) } else { apart };
         let (visible, visible_error) = if area > 0.0 {
-            self.visibility([a, b], &from, &to, &kernels, last)
+            self.visibility([a, b], [&from, &to], &kernels, area, last)
         } else {
             (0.0, 0.0)
         };
@@ -210,43 +220,78 @@ impl Refiner<'_> {
         })
     }
 
-    /// One ray for each pair of sub-centres that face each other, weighed by its kernel: the
-    /// visible share and its uncertainty (never 0: rays that agree may still have missed something).
+    /// One ray for each pair of sub-centres that face each other, weighed by its kernel, and four
+    /// times as many when all of them are stopped and much light is at stake: the visible share
+    /// and its uncertainty (never 0: rays that agree may have missed something).
     fn visibility(
         &self,
         ends: [&Arc<Element>; 2],
-        from: &[Sample],
-        to: &[Sample],
+        samples: [&[Sample]; 2],
         kernels: &[f64],
+        exchange: f64,
         last: &mut LastOccluder,
     ) -> (f64, f64) {
-        let rays = rays_between(from, to, kernels);
+        let smaller = ends[0].area.min(ends[1].area);
+        let pairs =
+            samples[0].iter().flat_map(|start| samples[1].iter().map(move |end| (start, end)));
+        let weighed = pairs.zip(kernels).map(|((start, end), &weight)| (start, end, weight));
+        let first = self.seen(ends, weighed, last);
+        if first.visible > 0.0 || exchange <= DOUBTFUL_SHARE * smaller {
+            return (first.visible, first.uncertainty());
+        }
+        let second = self.second_look(ends, last);
+        (second.visible, second.uncertainty())
+    }
+
+    fn second_look(&self, ends: [&Arc<Element>; 2], last: &mut LastOccluder) -> Seen {
+        let [from, to] = ends
+            .map(|element| sub_centres(&element.quad(), element.normal, element.area, SECOND_LOOK));
+        let some_of = |row: usize| to.iter().skip(row % 4).step_by(4);
+        let pairs = from
+            .iter()
+            .enumerate()
+            .flat_map(|(row, start)| some_of(row).map(move |end| (start, end)));
+        self.seen(ends, pairs.map(|(start, end)| (start, end, kernel(start, end))), last)
+    }
+
+    /// Sends a ray between each two samples that have a weight.
+    fn seen<'a>(
+        &self,
+        ends: [&Arc<Element>; 2],
+        weighed: impl Iterator<Item = (&'a Sample, &'a Sample, f64)>,
+        last: &mut LastOccluder,
+    ) -> Seen {
         let patches = ends.map(|element| element.patch);
-        let (mut seen, mut all) = (0.0, 0.0);
-        for (ray, weight) in &rays {
+        let (mut seen, mut all, mut rays) = (0.0, 0.0, 0);
+        for (start, end, weight) in weighed.filter(|(.., weight)| *weight > 0.0) {
+            let ray = Ray { from: start.point, way: end.point - start.point };
             all += weight;
-            if !self.occluders.is_blocked(ray, patches, last) {
+            rays += 1;
+            if !self.occluders.is_blocked(&ray, patches, last) {
                 seen += weight;
             }
         }
-        let count = rays.len() as f64;
-        self.tally.rays.fetch_add(rays.len() as u64, Relaxed);
-        let visible: f64 = if seen == all { 1.0 } else { seen / all };
-        (visible, visible.min(1.0 - visible).max(0.25 / count))
+        self.tally.rays.fetch_add(rays, Relaxed);
+        let visible = match all {
+            0.0 => 0.0, // no two samples face each other: as good as dark, if it is small
+            _ if seen == all => 1.0,
+            _ => seen / all,
+        };
+        Seen { visible, rays }
     }
 }
 
-fn rays_between(from: &[Sample], to: &[Sample], kernels: &[f64]) -> Vec<(Ray, f64)> {
-    let mut rays = Vec::new();
-    for (row, start) in from.iter().enumerate() {
-        for (column, end) in to.iter().enumerate() {
-            let weight = kernels[row * to.len() + column];
-            if weight > 0.0 {
-                rays.push((Ray { from: start.point, way: end.point - start.point }, weight));
-            }
-        }
+/// What rays saw.
+struct Seen {
+    /// The share of them, by weight, that got through.
+    visible: f64,
+    rays: u64,
+}
+
+impl Seen {
+    fn uncertainty(&self) -> f64 {
+        self.visible.min(1.0 - self.visible).max(0.25 / self.rays.max(1) as f64)
     }
-    rays
 }
 
 /// Whether some corner of each element lies in front of the other.

@@ -220,17 +220,24 @@ impl Picture {
     /// The picture as 8-bit sRGB. Exposure follows the picture's own light; the curve is straight
     /// in the dark and bends towards white; a little noise hides the 8-bit steps.
     pub fn tone_mapped(&self) -> Vec<u8> {
-        let exposure = self.exposure();
+        let exposure = self.white_balance() * self.exposure();
         let mut bytes = Vec::with_capacity(self.pixels.len() * 3);
         for (index, pixel) in self.pixels.iter().enumerate() {
             let mut noise = Noise::at(index % self.width, index / self.width);
             let dither = noise.next() - 0.5;
-            for channel in (*pixel * exposure).0 {
+            for channel in (exposure * *pixel).0 {
                 let coded = gamma_coded(shoulder(channel)) * 255.0 + dither;
                 bytes.push(coded.round().clamp(0.0, 255.0) as u8);
             }
         }
         bytes
+    }
+
+    /// What an eye does to the colour of a room's light: halfway to white.
+    fn white_balance(&self) -> Rgb {
+        let sum = self.pixels.iter().fold(Rgb::BLACK, |sum, &pixel| sum + pixel);
+        let grey = sum.luminance();
+        sum.map(|channel| if channel > 0.0 { (grey / channel).sqrt() } else { 1.0 })
     }
 
     /// Puts the lit surfaces (90 % of the pixels are darker) at a bright grey.

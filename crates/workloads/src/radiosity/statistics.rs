@@ -195,11 +195,10 @@ impl fmt::Display for Statistics {
         let c = &self.closure;
         writeln!(
             f,
-            "  rows       {:.4} in the median as estimated ({:.2} to {:.2}, rms {:.4} from 1){}",
-            c.row_median,
+            "  rows       {:.4} in the patches' median as estimated (meshes {:.2} to {:.2}){}",
+            c.patch_median,
             c.row_least,
             c.row_most,
-            c.row_deviation,
             if c.scaled {
                 format!("; scaled to 1 within {:.0e}", c.residual)
             } else {
@@ -207,7 +206,11 @@ impl fmt::Display for Statistics {
             }
         )?;
         let p = &self.physics;
-        writeln!(f, "  energy     {:.6e} emitted, {:.6e} absorbed", p.emitted, p.absorbed)?;
+        writeln!(
+            f,
+            "  energy     {:.6e} emitted, {:.6e} absorbed ({:+.2e} before scaling)",
+            p.emitted, p.absorbed, p.unscaled_gain
+        )?;
         for check in &p.checks {
             let verdict = if check.passed() { "ok    " } else { "FAILED" };
             let Check { name, found, tolerated } = check;

@@ -29,17 +29,18 @@ fn the_furnace_glows_evenly() {
         let distance = furnace_distance(reflectance, true);
         assert!(distance < 1e-6, "rho {reflectance}: {distance}");
     }
-    // Rows as estimated are 1 within a per cent, so B = e / (1 - rho) within two at rho = 0.5.
+    // The mean row as estimated is 1 within a per cent, so B = e / (1 - rho) within one at rho = 0.5.
     let unscaled = furnace_distance(0.5, false);
-    assert!(unscaled < 0.02, "{unscaled}");
+    assert!(unscaled < 0.01, "{unscaled}");
 }
 
 #[test]
 fn a_closed_box_absorbs_what_it_emits() {
-    let scaled = coarse_cornell(2).statistics;
+    let settings = Settings { epsilon: 3e-4, least_area: 3e-4, ..COARSE };
+    let scaled = solved(&scenes::cornell(), &settings, 2).expect("no limit is set").statistics;
     assert!(scaled.physics.passed(), "{scaled}");
-    assert!((scaled.physics.absorbed / scaled.physics.emitted - 1.0).abs() < 1e-3, "{scaled}");
-    let settings = Settings { closure: false, ..COARSE };
+    assert!((scaled.physics.absorbed / scaled.physics.emitted - 1.0).abs() < 1e-6, "{scaled}");
+    let settings = Settings { closure: false, ..settings };
     let unscaled = solved(&scenes::cornell(), &settings, 2).expect("no limit is set").statistics;
     assert!(unscaled.physics.passed(), "{unscaled}");
     // What the rows make or lose is exactly what the balance misses: nothing else leaks.
@@ -124,4 +125,4 @@ fn the_picture_shows_the_box() {
 }
 
 /// Mean of the 40 by 40 picture's bytes: red, green, blue.
-const GOLDEN_MEAN: [f64; 3] = [165.8, 133.6, 77.1];
+const GOLDEN_MEAN: [f64; 3] = [159.7, 139.1, 99.2];
