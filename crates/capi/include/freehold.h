@@ -24,20 +24,23 @@
 
 #ifdef __cplusplus
 extern "C" {
+#define FREEHOLD_NOTHROW noexcept /* as <stdlib.h> and <malloc.h> declare theirs */
+#else
+#define FREEHOLD_NOTHROW
 #endif
 
 /* C23 7.24.3.4 and 7.24.3.5: free, told the size (and alignment) that was asked for. */
-void free_sized(void *block, size_t size);
-void free_aligned_sized(void *block, size_t alignment, size_t size);
+void free_sized(void *block, size_t size) FREEHOLD_NOTHROW;
+void free_aligned_sized(void *block, size_t alignment, size_t size) FREEHOLD_NOTHROW;
 
 /* POSIX 2024: realloc to count times size bytes; null and ENOMEM if the product overflows. */
-void *reallocarray(void *block, size_t count, size_t size);
+void *reallocarray(void *block, size_t count, size_t size) FREEHOLD_NOTHROW;
 
 /* How many bytes the block really has; 0 for null. */
-size_t malloc_usable_size(void *block);
+size_t malloc_usable_size(void *block) FREEHOLD_NOTHROW;
 
 /* Gives every page that holds no block back to the system, now; 1 if there was any. The argument is ignored. */
-int malloc_trim(size_t pad);
+int malloc_trim(size_t pad) FREEHOLD_NOTHROW;
 
 /* Heaps: memory of one purpose, with a limit and figures of its own, that can be destroyed at once.
  * Any thread may use any heap; its blocks go back to the heap they are of, not to free(). */
@@ -74,7 +77,7 @@ struct freehold_heap_stats {
 };
 
 /* Fills size bytes of stats, which is sizeof(struct freehold_heap_stats): later versions may know more. */
-void freehold_heap_stats(freehold_heap *heap, struct freehold_heap_stats *stats, size_t size);
+void freehold_heap_get_stats(freehold_heap *heap, struct freehold_heap_stats *stats, size_t size);
 
 /* Binds a heap to a NUMA node. This version does not: -1 and ENOSYS, and memory lies where the system puts it. */
 int freehold_heap_bind(freehold_heap *heap, int node);

@@ -182,12 +182,12 @@ pub struct HeapStats {
     pub limit: u64,
 }
 
-/// `freehold_heap_stats`: fills the first `size` bytes of `out`, so that later versions may know more.
+/// `freehold_heap_get_stats`: fills the first `size` bytes of `out`, so that later versions may know more.
 ///
 /// # Safety
 /// The heap lives; `size` bytes at `out` can be written.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
-pub unsafe extern "C" fn freehold_heap_stats(handle: Handle, out: *mut HeapStats, size: size_t) {
+pub unsafe extern "C" fn freehold_heap_get_stats(handle: Handle, out: *mut HeapStats, size: size_t) {
     // SAFETY: the caller's.
     let report = unsafe { heap(handle) }.stats();
     let census = &report.census;

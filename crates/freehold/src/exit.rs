@@ -8,7 +8,7 @@
 use crate::off_heap::Zeroed;
 use crate::process::HEAP;
 use crate::stats::{Format, Stats};
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use freehold_core::stats::Out;
 
 /// Longest name of a file, with its end.
@@ -168,6 +168,14 @@ pub(crate) fn write_file(path: &[u8], work: impl FnOnce(&mut File)) -> bool {
 
 /// Where statistics go at the end.
 pub(crate) static REPORT: PathOption = PathOption::new();
+/// Whether nobody cares if they cannot be written.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Says nothing when statistics cannot be written.
+pub(crate) fn keep_silent() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
 /// Where the profile goes at the end.
 pub(crate) static PROFILE: PathOption = PathOption::new();
 
@@ -188,7 +196,7 @@ extern "C" fn at_exit() {
         let stats = Stats::take();
         let format = format_of(&path);
         let wrote = stats.is_some_and(|stats| write_file(&path, |file| stats.write(format, file)));
-        complain_unless(wrote, b"FREEHOLD_REPORT");
+        complain_unless(wrote || SILENT.load(Ordering::Relaxed), b"FREEHOLD_REPORT");
     }
     if let Some(path) = PROFILE.for_this_process() {
         complain_unless(crate::profile::write(&path), b"FREEHOLD_PROFILE");

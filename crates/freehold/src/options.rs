@@ -22,6 +22,13 @@ pub struct OptionRow {
     apply: fn(&[u8]) -> bool,
 }
 
+impl OptionRow {
+    /// Takes a value, as if the variable had had it at the start; `false` if it is not understood.
+    pub fn set(&self, value: &[u8]) -> bool {
+        (self.apply)(value)
+    }
+}
+
 /// Every option there is.
 pub static OPTIONS: [OptionRow; 8] = [
     OptionRow {
@@ -56,7 +63,7 @@ pub static OPTIONS: [OptionRow; 8] = [
         name: c"FREEHOLD_REPORT",
         default: "none",
         values: "none, or a file name, as stats-%p.json; also .xml, .om; else text",
-        sentence: "Write statistics at the end of the program.",
+        sentence: "Write statistics at the end of the program; after a -, without a word if that fails.",
         apply: report_to,
     },
     OptionRow {
@@ -113,7 +120,15 @@ fn profile_rate(value: &[u8]) -> bool {
 }
 
 fn report_to(value: &[u8]) -> bool {
-    value == b"none" || exit::REPORT.set(value)
+    match value {
+        b"none" => true,
+        // As in a makefile: what fails is nobody's business.
+        [b'-', name @ ..] => {
+            exit::keep_silent();
+            exit::REPORT.set(name)
+        }
+        name => exit::REPORT.set(name),
+    }
 }
 
 fn secure_on(value: &[u8]) -> bool {

@@ -36,7 +36,7 @@ static void count(void *block, size_t size, void *sum) {
 
 static struct freehold_heap_stats stats_of(freehold_heap *heap) {
     struct freehold_heap_stats stats;
-    freehold_heap_stats(heap, &stats, sizeof stats);
+    freehold_heap_get_stats(heap, &stats, sizeof stats);
     return stats;
 }
 

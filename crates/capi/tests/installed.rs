@@ -1,0 +1,102 @@
+//! What is installed is what a stranger needs: the example programs build against it and run.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use support::{folder, library};
+
+/// Installs into a folder of its own; its path.
+fn install(name: &str) -> PathBuf {
+    let prefix = folder().join(format!("{name}-{}", std::process::id()));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
+    let output = Command::new("sh")
+        .arg(script)
+        .arg(&prefix)
+        .env("LIBRARY", library())
+        .env_remove("DESTDIR")
+        .output()
+        .expect("every system has a sh");
+    support::assert_passed("install.sh", &output);
+    prefix
+}
+
+fn build_and_run(example: &str, arguments: &[String], prefix: &Path) -> Option<Output> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
+    let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();
+    let program = support::compile_with(&source, &arguments)?;
+    let output = Command::new(program)
+        .env("LD_LIBRARY_PATH", prefix.join("lib"))
+        .output()
+        .expect("what was compiled runs");
+    support::assert_passed(example, &output);
+    Some(output)
+}
+
+/// What a compiler is told by hand.
+fn by_hand(prefix: &Path) -> Vec<String> {
+    let prefix = prefix.display();
+    vec![format!("-I{prefix}/include"), format!("-L{prefix}/lib"), "-lfreehold".to_owned()]
+}
+
+#[test]
+fn a_service_in_c() {
+    let prefix = install("c");
+    let Some(output) = build_and_run("service.c", &by_hand(&prefix), &prefix) else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.starts_with("12000 words\na request of 4 MiB: 0 words, refused for its limit\n"),
+        "{said}"
+    );
+    assert!(said.contains("{\"schema\":1,"), "{said}");
+}
+
+#[test]
+fn a_service_in_cxx() {
+    let prefix = install("cxx");
+    let mut arguments = by_hand(&prefix);
+    arguments.push("-std=c++17".to_owned());
+    let Some(output) = build_and_run("service.cpp", &arguments, &prefix) else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.starts_with("500 keys, ") && said.ends_with("bad_alloc\n"), "{said}");
+}
+
+#[test]
+fn pkg_config_says_how() {
+    let prefix = install("pkg");
+    let asked = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "--print-errors", "freehold"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+        .output();
+    let Ok(asked) = asked else {
+        freehold_testkit::skip("there is no pkg-config here");
+        return;
+    };
+    support::assert_passed("pkg-config", &asked);
+    let arguments: Vec<String> =
+        String::from_utf8_lossy(&asked.stdout).split_whitespace().map(str::to_owned).collect();
+    build_and_run("service.c", &arguments, &prefix);
+}
+
+#[test]
+fn the_header_declares_what_the_library_has() {
+    let header =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/freehold.h"))
+            .expect("the header");
+    let declared = header
+        .lines()
+        .filter(|line| line.ends_with(';') || line.contains("(*visit)"))
+        .filter_map(|line| {
+            let name = line.split('(').next()?.split([' ', '*']).next_back()?;
+            (line.contains('(') && name.starts_with("freehold_")).then(|| name.to_owned())
+        });
+    let bytes = fs::read(library()).expect("built");
+    let mut count = 0;
+    for name in declared {
+        let needle = [b"\0", name.as_bytes(), b"\0"].concat();
+        assert!(bytes.windows(needle.len()).any(|window| window == needle), "no {name}");
+        count += 1;
+    }
+    assert!(count >= 12, "only {count} declarations were found");
+}
