@@ -10,3 +10,4 @@ pub mod report;
 pub mod results;
 pub mod selection;
 pub mod simulate;
+pub mod studies;

@@ -15,7 +15,7 @@
 //! all their regions in memory at once and the slowest setting the pace.
 
 mod ahead;
-mod crew;
+pub(crate) mod crew;
 mod engine;
 mod external;
 mod memory;

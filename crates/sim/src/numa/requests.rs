@@ -151,6 +151,11 @@ impl Generator {
         Background(machine.memories().map(fill).collect())
     }
 
+    /// How often each node asks, beside the others.
+    pub fn node_weights(&self) -> &[u32] {
+        &self.node_weights
+    }
+
     fn size(&self, random: &mut Random) -> u64 {
         let class = self.classes[random.weighted(&self.weights)];
         match class.draw {

@@ -1,0 +1,15 @@
+//! Studies: experiments as data, run as a whole, reported as one page.
+//!
+//! ```text
+//!   dmrt            the twelve tables of "DmRT for NUMA", published and ours
+//!   fragmentation   policies on recorded programs named beforehand
+//!   settings        a study's file: every key, its default, what changes it
+//!   statistics      means with intervals, paired differences, correlation
+//! ```
+//!
+//! Invariant: a study's results are a function of its settings (and the traces they name). The
+//! policies are those of the registry; nothing here chooses a block or a node.
+
+pub mod dmrt;
+pub mod settings;
+pub mod statistics;
