@@ -14,6 +14,9 @@ const LARGEST: usize = 16 << 20;
 
 struct Reservation {
     at: usize,
+    len: usize,
+    /// The allocation that it lies in.
+    whole: *mut u8,
     layout: Layout,
 }
 
@@ -63,17 +66,16 @@ impl FailingMachine {
     }
 
     fn assert_reserved(&self, at: *mut u8, len: usize) {
-        let inside =
-            |r: &Reservation| r.at <= at.addr() && at.addr() + len <= r.at + r.layout.size();
+        let inside = |r: &Reservation| r.at <= at.addr() && at.addr() + len <= r.at + r.len;
         assert!(self.reservations.borrow().iter().any(inside), "{at:p}+{len} was not reserved");
     }
 }
 
 impl Drop for FailingMachine {
     fn drop(&mut self) {
-        for Reservation { at, layout } in self.reservations.take() {
+        for Reservation { whole, layout, .. } in self.reservations.take() {
             // SAFETY: allocated by `reserve` with this layout; whoever was given it is gone.
-            unsafe { dealloc(at as *mut u8, layout) };
+            unsafe { dealloc(whole, layout) };
         }
     }
 }
@@ -85,16 +87,22 @@ unsafe impl Machine for FailingMachine {
     }
 
     fn reserve(&self, len: usize, align: usize) -> *mut u8 {
-        let Ok(layout) = Layout::from_size_align(len, align) else { return std::ptr::null_mut() };
         if len > LARGEST || self.refuses() {
             return std::ptr::null_mut();
         }
+        // Aligned by hand: asked for aligned zeroes, the system's allocator writes every page.
+        let Ok(layout) = Layout::from_size_align(len + align, 16) else {
+            return std::ptr::null_mut();
+        };
         // SAFETY: the length is not zero.
-        let at = unsafe { alloc_zeroed(layout) };
-        if !at.is_null() {
-            self.reservations.borrow_mut().push(Reservation { at: at.expose_provenance(), layout });
+        let whole = unsafe { alloc_zeroed(layout) };
+        if whole.is_null() {
+            return whole;
         }
-        at
+        let start = whole.wrapping_add(whole.align_offset(align));
+        let at = start.expose_provenance();
+        self.reservations.borrow_mut().push(Reservation { at, len, whole, layout });
+        start
     }
 
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
