@@ -23,7 +23,7 @@ use super::index::Census;
 use super::region::Region;
 use super::stack::Stack;
 use super::tags::{Block, Granules, Tag, Tags, View};
-use super::walk::{self, Counts};
+use super::walk::{self, Counts, Tally};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 use crate::policy::{BlockInfo, Inspect, Policy, Totals};

@@ -9,19 +9,20 @@
 use super::index::{Census, FreeIndex, LongestTwo};
 use super::region::Region;
 use super::tags::{Block, Granules, MIN_BLOCK, Tag, Tags, View};
-use super::walk::{self, Counts};
+use super::walk::{self, Counts, Tally};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 use crate::policy::{BlockInfo, Distance, Inspect, Policy, Totals};
 use crate::units::Align;
 use core::ptr::NonNull;
 
-/// One region under boundary tags, with immediate merging of both neighbours; `I` chooses.
+/// One region under boundary tags, with immediate merging of both neighbours; `I` chooses, `T` keeps
+/// count.
 #[derive(Debug)]
-pub struct BlockHeap<I> {
-    tags: Tags,
-    index: I,
-    counts: Counts,
+pub struct BlockHeap<I, T = Counts> {
+    pub(super) tags: Tags,
+    pub(super) index: I,
+    pub(super) counts: T,
 }
 
 /// Where in a free block the used one shall lie.
@@ -35,23 +36,27 @@ struct Spot {
     gap: Granules,
 }
 
-impl<I: FreeIndex> BlockHeap<I> {
+impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
     /// As [`Policy::new`], with an index of other parameters than the default's. It holds no block
     /// yet. `None` when the region is too short for a single block.
-    pub fn with_index(region: Region, mut index: I) -> Option<Self> {
-        let tags = Tags::new(&region)?;
+    pub fn with_index(region: Region, index: I) -> Option<Self> {
+        Some(BlockHeap::over(Tags::new(&region)?, index))
+    }
+
+    /// As [`BlockHeap::with_index`], of a region that is laid out already: one free block.
+    pub(super) fn over(tags: Tags, mut index: I) -> Self {
         let mut view = tags.quiet();
         let (block, size) = (tags.first(), tags.total());
         view.write_free(block, size, false);
         view.mark_prev_free(tags.end(), true);
         index.insert(&mut view, block, size);
-        let mut counts = Counts::default();
+        let mut counts = T::default();
         counts.free_in(size);
-        Some(BlockHeap { tags, index, counts })
+        BlockHeap { tags, index, counts }
     }
 }
 
-impl<I: FreeIndex> Policy for BlockHeap<I> {
+impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
     fn new(region: Region) -> Option<Self> {
         BlockHeap::with_index(region, I::default())
     }
@@ -135,7 +140,7 @@ impl<I: FreeIndex> Policy for BlockHeap<I> {
 }
 
 /// What is foreseen: reads tags that exist, unwatched, and changes nothing.
-impl<I: FreeIndex> BlockHeap<I> {
+impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
     /// The free block below `block`, if there is one, and the length of `block`.
     #[inline]
     fn below(&self, block: Block) -> (Option<(Block, Granules)>, Granules) {
@@ -163,7 +168,7 @@ impl<I: FreeIndex> BlockHeap<I> {
     }
 }
 
-impl<I: FreeIndex> BlockHeap<I> {
+impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
     /// A place for `need` granules whose payload is aligned. Asks the index twice: for a block of
     /// just the length, which may happen to lie well, then for one that is long enough wherever
     /// it lies. (An index that knew of alignments could do better; none of the papers' does.)
@@ -321,7 +326,7 @@ fn length_of(neighbour: Option<(Block, Granules)>) -> Granules {
     neighbour.map_or(Granules::default(), |(_, size)| size)
 }
 
-impl<I: FreeIndex> Inspect for BlockHeap<I> {
+impl<I: FreeIndex, T: Tally> Inspect for BlockHeap<I, T> {
     #[inline]
     fn totals(&self) -> Totals {
         self.counts.totals(&self.tags)

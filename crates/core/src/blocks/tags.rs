@@ -141,6 +141,12 @@ impl Block {
         self.tag_at() + TAG + slot as u64 * 4
     }
 
+    /// Where the payload is, in bytes from the start of the region.
+    #[inline(always)]
+    pub(super) const fn payload_at(self) -> u64 {
+        self.0.get() as u64 * GRANULE
+    }
+
     /// The block that begins `size` further up. Only for tags that exist or are about to.
     pub(super) fn after(self, size: Granules) -> Block {
         Block(self.0.checked_add(size.0).unwrap_or(NonZeroU32::MAX))
@@ -164,6 +170,11 @@ impl Tag {
     /// The whole block's length; zero in the sentinel.
     pub const fn size(self) -> Granules {
         Granules((self.0 / GRANULE) as u32)
+    }
+
+    /// The whole block's length in bytes.
+    pub(super) const fn bytes(self) -> u64 {
+        self.0 & !BITS
     }
 
     /// Whether the block is free.
@@ -247,6 +258,12 @@ impl Tags {
         // SAFETY: a block's payload lies inside the region (module invariant), which is one
         // allocation that `base` covers (Region::new).
         unsafe { self.base.add(block.granule() as usize * GRANULE as usize) }
+    }
+
+    /// What is `at` bytes into the region, where a block's payload or an index's word is.
+    #[inline(always)]
+    pub(super) fn pointer(&self, at: u64) -> NonNull<u8> {
+        self.word(at)
     }
 
     /// How many bytes the payload of the used `block` holds.
@@ -401,9 +418,77 @@ impl<P: Probe> View<P> {
         self.set_link_word(block, slot, length.0);
     }
 
+    /// As [`tag`](Self::tag), of the block whose payload is `at` bytes into the region. This and
+    /// its like are for `realtime`, where every instruction counts: a place in bytes is an address.
+    #[inline(always)]
+    pub(super) fn tag_at(&mut self, at: u64) -> Tag {
+        Tag(self.load(at - TAG))
+    }
+
+    /// The length in bytes of the block before the one at `at`, which must be free.
+    #[inline(always)]
+    pub(super) fn bytes_before(&mut self, at: u64) -> u64 {
+        self.load(at - TAG - TAG)
+    }
+
+    /// Writes the tag of a used block of `bytes` behind a used one.
+    #[inline(always)]
+    pub(super) fn write_used_at(&mut self, at: u64, bytes: u64) {
+        self.store(at - TAG, bytes);
+    }
+
+    /// As [`write_free`](Self::write_free), behind a used block.
+    #[inline(always)]
+    pub(super) fn write_free_at(&mut self, at: u64, bytes: u64) {
+        self.store(at - TAG, bytes | FREE);
+        self.store(at - TAG + bytes - TAG, bytes);
+    }
+
+    /// As [`mark_prev_free`](Self::mark_prev_free), of the block at `at`.
+    #[inline(always)]
+    pub(super) fn mark_prev_free_at(&mut self, at: u64, prev_free: bool) {
+        let tag = self.load(at - TAG);
+        self.store(at - TAG, tag & !PREV_FREE | bit_if(prev_free, PREV_FREE));
+    }
+
+    /// Link `slot` of the free block, or of the head of a ring, that is `at` bytes into the region.
+    #[inline(always)]
+    pub(super) fn link_in(&mut self, at: u64, slot: usize) -> u32 {
+        self.read_link(at + slot as u64 * 4)
+    }
+
+    /// Sets link `slot` of the free block, or of the head of a ring, that is `at` bytes into the region.
+    #[inline(always)]
+    pub(super) fn set_link_in(&mut self, at: u64, slot: usize, value: u32) {
+        self.write_link(at + slot as u64 * 4, value);
+    }
+
+    /// The word `at` bytes into the region: one of an index that lies in front of the first block.
+    #[inline(always)]
+    pub(super) fn index_word(&mut self, at: u64) -> u64 {
+        debug_assert!(at + 8 <= self.tags.first.tag_at());
+        self.load(at)
+    }
+
+    /// Sets what [`index_word`](Self::index_word) reads.
+    #[inline(always)]
+    pub(super) fn set_index_word(&mut self, at: u64, value: u64) {
+        debug_assert!(at + 8 <= self.tags.first.tag_at());
+        self.store(at, value);
+    }
+
     #[inline(always)]
     fn link_word(&mut self, block: Block, slot: usize) -> u32 {
-        let at = block.link_at(slot);
+        self.read_link(block.link_at(slot))
+    }
+
+    #[inline(always)]
+    fn set_link_word(&mut self, block: Block, slot: usize, value: u32) {
+        self.write_link(block.link_at(slot), value);
+    }
+
+    #[inline(always)]
+    fn read_link(&mut self, at: u64) -> u32 {
         self.probe.step(Step::Touch { at });
         // SAFETY: a link of a free block is four aligned bytes of the region (module invariant),
         // which nobody but its policy touches.
@@ -411,10 +496,9 @@ impl<P: Probe> View<P> {
     }
 
     #[inline(always)]
-    fn set_link_word(&mut self, block: Block, slot: usize, value: u32) {
-        let at = block.link_at(slot);
+    fn write_link(&mut self, at: u64, value: u32) {
         self.probe.step(Step::Touch { at });
-        // SAFETY: as in `link_word`; `&mut self` of the policy is held by whoever holds the view.
+        // SAFETY: as in `read_link`; `&mut self` of the policy is held by whoever holds the view.
         unsafe { self.tags.word(at).cast::<u32>().write(value) }
     }
 

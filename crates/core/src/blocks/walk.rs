@@ -7,51 +7,103 @@ use crate::policy::{BlockInfo, Totals};
 
 /// Running totals, kept by whoever splits and merges; the walk compares them with the blocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub struct Counts {
     free: u64,
     free_blocks: u64,
     used_blocks: u64,
     peak_extent: u64,
 }
 
-impl Counts {
+/// What [`BlockHeap`](super::BlockHeap) tells of every block that comes and goes. Kept as
+/// [`Counts`], or by nobody, as `()`: then totals are counted when they are asked for.
+pub trait Tally: Default + core::fmt::Debug {
     /// A free block of `size` came to be.
+    fn free_in(&mut self, size: Granules);
+
+    /// A free block of `size` ceased to be.
+    fn free_out(&mut self, size: Granules);
+
+    /// A used block came to be, ending at `extent`.
+    fn used_in(&mut self, extent: u64);
+
+    /// A used block ceased to be.
+    fn used_out(&mut self);
+
+    /// A used block ends at `extent`.
+    fn reached(&mut self, extent: u64);
+
+    /// The totals as others see them.
+    fn totals(&self, tags: &Tags) -> Totals;
+}
+
+/// Nobody keeps count: every call is nothing, `totals` walks all blocks, and the peak of the extent
+/// is that of now.
+impl Tally for () {
+    #[inline(always)]
+    fn free_in(&mut self, _: Granules) {}
+
+    #[inline(always)]
+    fn free_out(&mut self, _: Granules) {}
+
+    #[inline(always)]
+    fn used_in(&mut self, _: u64) {}
+
+    #[inline(always)]
+    fn used_out(&mut self) {}
+
+    #[inline(always)]
+    fn reached(&mut self, _: u64) {}
+
+    fn totals(&self, tags: &Tags) -> Totals {
+        let mut totals = Totals { capacity: tags.total().bytes(), ..Totals::default() };
+        let start = tags.first().tag_at();
+        for_each_block(tags, |block| {
+            if block.free {
+                totals.free += block.size;
+                totals.free_blocks += 1;
+            } else {
+                totals.used_blocks += 1;
+                totals.extent = block.offset + block.size - start;
+            }
+        });
+        totals.peak_extent = totals.extent;
+        totals
+    }
+}
+
+impl Tally for Counts {
     #[inline]
-    pub(super) fn free_in(&mut self, size: Granules) {
+    fn free_in(&mut self, size: Granules) {
         self.free += size.bytes();
         self.free_blocks += 1;
     }
 
-    /// A free block of `size` ceased to be.
     #[inline]
-    pub(super) fn free_out(&mut self, size: Granules) {
+    fn free_out(&mut self, size: Granules) {
         self.free -= size.bytes();
         self.free_blocks -= 1;
     }
 
-    /// A used block came to be, ending at `extent`.
     #[inline]
-    pub(super) fn used_in(&mut self, extent: u64) {
+    fn used_in(&mut self, extent: u64) {
         self.used_blocks += 1;
         self.reached(extent);
     }
 
-    /// A used block ceased to be.
     #[inline]
-    pub(super) fn used_out(&mut self) {
+    fn used_out(&mut self) {
         self.used_blocks -= 1;
     }
 
-    /// A used block ends at `extent`.
     #[inline]
-    pub(super) fn reached(&mut self, extent: u64) {
+    fn reached(&mut self, extent: u64) {
         self.peak_extent = self.peak_extent.max(extent);
     }
 
-    /// The totals as others see them. Steps back over the free blocks at the end of the region:
-    /// at most one where neighbours merge, O(log n) for buddies.
+    /// Steps back over the free blocks at the end of the region: at most one where neighbours
+    /// merge, O(log n) for buddies.
     #[inline]
-    pub(super) fn totals(&self, tags: &Tags) -> Totals {
+    fn totals(&self, tags: &Tags) -> Totals {
         let mut view = tags.quiet();
         let mut end = tags.end();
         while view.tag(end).is_prev_free() {
@@ -92,7 +144,7 @@ pub(super) fn for_each_block(tags: &Tags, mut visit: impl FnMut(BlockInfo)) {
 /// Walks the region: tags against neighbours, footers and totals. Counts the free blocks.
 pub(super) fn check(
     tags: &Tags,
-    counts: &Counts,
+    counts: &impl Tally,
     neighbours: Neighbours,
 ) -> Result<Census, Broken> {
     let mut view = tags.quiet();
@@ -130,7 +182,12 @@ pub(super) fn check(
     Ok(free)
 }
 
-fn check_counts(tags: &Tags, counts: &Counts, free: &Census, used: &Census) -> Result<(), Broken> {
+fn check_counts(
+    tags: &Tags,
+    counts: &impl Tally,
+    free: &Census,
+    used: &Census,
+) -> Result<(), Broken> {
     let totals = counts.totals(tags);
     Broken::unless_equal("the total of free bytes is kept", 0, free.bytes(), totals.free)?;
     Broken::unless_equal("the total of used bytes is kept", 0, used.bytes(), totals.used())?;
