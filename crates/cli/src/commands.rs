@@ -10,4 +10,6 @@ pub mod policies;
 pub mod record;
 pub mod replay;
 pub mod run;
+pub mod study;
+pub mod top;
 pub mod workload;

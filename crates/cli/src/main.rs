@@ -46,6 +46,8 @@ enum Command {
     Record(commands::record::Args),
     Replay(commands::replay::Args),
     Run(commands::run::Args),
+    Study(commands::study::Args),
+    Top(commands::top::Args),
     Workload(commands::workload::Args),
 }
 
@@ -76,6 +78,8 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::record::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Run(args) => commands::run::run(args),
+        Command::Study(args) => commands::study::run(args),
+        Command::Top(args) => commands::top::run(args),
         Command::Workload(args) => commands::workload::run(args),
     };
     done.unwrap_or_else(|error| {

@@ -1,7 +1,10 @@
 //! `freehold run`: run a program on Freehold's malloc.
 //!
 //! The program's input, output, signals and exit status stay its own; what this command has to say
-//! goes to standard error, after the program, and comes from the kernel's own accounting.
+//! goes to standard error, after the program, and comes from the kernel's own accounting and from what the
+//! heaps held when it ended.
+
+mod heap;
 
 use crate::embedded::MALLOC;
 use anyhow::{Context, Result};
@@ -19,7 +22,11 @@ use std::time::{Duration, Instant};
 #[command(after_help = "Examples:
   freehold run -- python3 script.py
   freehold run --quiet -- ./server --port 80
+  freehold run --stats -- ./batch         count every call
+  freehold run --profile heap.pb -- ./app  then: pprof -http=: ./app heap.pb
+  freehold run --secure --limit 2G -- ./server
   freehold run --no-purge -- ./batch      keep freed memory until the program ends
+  freehold run --report r-%p.json -- make every process's statistics (.json, .xml, .om, else text)
   freehold run --library                  print the library's path, for LD_PRELOAD
 
 Not served, though never disturbed: statically linked programs, set-uid programs, and programs started
@@ -33,8 +40,23 @@ pub struct Args {
     /// Do not give freed memory back while the program runs (FREEHOLD_PURGE=off).
     #[arg(long)]
     no_purge: bool,
+    /// Count every call exactly; calls become slower (FREEHOLD_STATS=on).
+    #[arg(long)]
+    stats: bool,
+    /// Check frees at once, wipe and quarantine freed blocks, fence large ones (FREEHOLD_SECURE=on).
+    #[arg(long)]
+    secure: bool,
+    /// Refuse requests once a process's heap holds so much: 500M, 2G (FREEHOLD_LIMIT).
+    #[arg(long, value_name = "BYTES")]
+    limit: Option<String>,
+    /// Write a sampled heap profile for pprof when the program ends (FREEHOLD_PROFILE); %p is the process.
+    #[arg(long, value_name = "FILE")]
+    profile: Option<OsString>,
+    /// Write statistics when a process ends (FREEHOLD_REPORT); %p is the process.
+    #[arg(long, value_name = "FILE")]
+    report: Option<OsString>,
     /// Print the path of the library instead of running anything.
-    #[arg(long, conflicts_with_all = ["program", "quiet", "no_purge"])]
+    #[arg(long, exclusive = true)]
     library: bool,
     /// The program and its arguments.
     #[arg(
@@ -64,12 +86,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", preload(library.into_os_string()));
-    if args.no_purge {
-        command.env("FREEHOLD_PURGE", "off");
+    set_options(&mut command, &args);
+    let folder = match args.quiet || args.report.is_some() {
+        true => None,
+        false => Some(tempfile::tempdir().context("a folder for the reports of the heap")?),
+    };
+    if let Some(folder) = &folder {
+        command.env("FREEHOLD_REPORT", heap::variable(folder.path()));
     }
     let started = Instant::now();
-    let status = match wait(&mut command)? {
-        Ok(status) => status,
+    let (pid, status) = match wait(&mut command)? {
+        Ok(ended) => ended,
         Err(error) => {
             eprintln!("freehold run: {} cannot be started: {error}", program.display());
             let missing = error.kind() == io::ErrorKind::NotFound;
@@ -79,7 +106,34 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !args.quiet {
         tell(&cost(started.elapsed())?);
     }
+    if let Some(folder) = &folder {
+        for line in heap::tell(folder.path(), pid)? {
+            eprintln!("freehold run: {line}");
+        }
+    }
     Ok(ExitCode::from(code(status)))
+}
+
+fn set_options(command: &mut Command, args: &Args) {
+    for (given, name, value) in [
+        (args.no_purge, "FREEHOLD_PURGE", "off"),
+        (args.stats, "FREEHOLD_STATS", "on"),
+        (args.secure, "FREEHOLD_SECURE", "on"),
+    ] {
+        if given {
+            command.env(name, value);
+        }
+    }
+    let limit = args.limit.as_ref().map(OsString::from);
+    for (value, name) in [
+        (&limit, "FREEHOLD_LIMIT"),
+        (&args.profile, "FREEHOLD_PROFILE"),
+        (&args.report, "FREEHOLD_REPORT"),
+    ] {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
 }
 
 /// Our library before what is preloaded already.
@@ -93,7 +147,7 @@ fn preload(mut ours: OsString) -> OsString {
 
 /// Runs the program to its end; the inner error says why it could not be started. Signals from the
 /// terminal are the program's, not ours.
-fn wait(command: &mut Command) -> Result<io::Result<ExitStatus>> {
+fn wait(command: &mut Command) -> Result<io::Result<(u32, ExitStatus)>> {
     const TERMINAL: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
     // SAFETY: SIG_IGN is a valid disposition; what it was before is kept.
     let before = TERMINAL.map(|signal| unsafe { libc::signal(signal, libc::SIG_IGN) });
@@ -107,7 +161,7 @@ fn wait(command: &mut Command) -> Result<io::Result<ExitStatus>> {
     // SAFETY: `signal` may be called between fork and exec.
     let child = unsafe { command.pre_exec(restore) }.spawn();
     Ok(match child {
-        Ok(mut child) => Ok(child.wait().context("the program was lost")?),
+        Ok(mut child) => Ok((child.id(), child.wait().context("the program was lost")?)),
         Err(error) => Err(error),
     })
 }
