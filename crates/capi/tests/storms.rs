@@ -1,0 +1,55 @@
+//! libfreehold.so where programs are unkind: thousands of threads, forks from many threads at once, the library loaded
+//! and unloaded under its users, and a system that refuses memory or calls.
+//!
+//! Each program of `programs/storm_*.c` looks at its contents all the way and at its memory afterwards.
+
+mod support;
+
+use support::{compile, library, run};
+
+#[track_caller]
+fn passes(source: &str, arguments: &[&str]) {
+    let Some(program) = compile(source) else { return };
+    support::assert_passed(source, &run(&program, arguments, &[]));
+}
+
+#[test]
+fn ten_thousand_threads_leave_nothing_behind() {
+    passes("storm_threads.c", &[]);
+}
+
+#[test]
+fn forks_from_many_threads_at_once() {
+    passes("storm_forks.c", &[]);
+}
+
+/// Not preloaded: the library comes late, its thread-local word from the surplus, and it goes under its users' feet.
+#[test]
+fn loaded_and_unloaded_under_threads_that_use_it() {
+    let Some(program) = compile("storm_loads.c") else { return };
+    let path = library().to_str().expect("a path of ours");
+    let output = std::process::Command::new(&program).arg(path).output().expect("it was compiled");
+    support::assert_passed("storm_loads.c", &output);
+}
+
+#[test]
+fn a_quarter_of_a_gigabyte_of_address_space() {
+    passes("storm_refused.c", &["space"]);
+}
+
+/// `RLIMIT_DATA` counts what strict overcommit counts, private writable memory, and refuses where that does: when
+/// reserved pages are to be committed.
+#[test]
+fn commits_that_are_refused() {
+    passes("storm_refused.c", &["data"]);
+}
+
+#[test]
+fn a_sandbox_that_refuses_calls() {
+    let Some(program) = compile("storm_refused.c") else { return };
+    let output = run(&program, &["calls"], &[]);
+    if output.status.code() == Some(77) {
+        return freehold_testkit::skip("this kernel has no seccomp filters");
+    }
+    support::assert_passed("storm_refused.c calls", &output);
+}
