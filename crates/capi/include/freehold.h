@@ -89,6 +89,68 @@ int freehold_stats_write(int descriptor, int format);
 /* The heap profile so far, as a new file; 0, or -1: ENODATA if the program does not run with FREEHOLD_PROFILE. */
 int freehold_profile_write(const char *path);
 
+/* Heaps in bounded time, on memory of the caller's. No call loops over blocks, calls the system or waits; instructions
+ * and memory are bounded as bench/NOTES.md, "Real time", says. One thread owns a heap; any thread may send blocks back.
+ *
+ *   freehold_fast    DmRT: 8 bytes a block, malloc and free in at most 100 instructions
+ *   freehold_strict  powers of two, lowest aligned place: at most 200 instructions, and a proved bound on memory
+ */
+typedef struct freehold_fast freehold_fast;
+typedef struct freehold_strict freehold_strict;
+
+/* What free and its kin answer. Other than 0: the pointer is refused, and the heap is as it was. */
+enum {
+    FREEHOLD_DONE = 0,
+    FREEHOLD_FOREIGN = 1,    /* outside of the heap, or where no block begins */
+    FREEHOLD_NOT_IN_USE = 2, /* freed already, or inside a block */
+    FREEHOLD_SENT = 3,       /* freed by another thread already */
+    FREEHOLD_NO_ROOM = 4     /* resize only: what lies behind the block does not allow it */
+};
+
+/* The whole of size bytes at memory, a multiple of 16, becomes a heap; the handle lies inside. smallest: the
+ * smallest block, a power of two from 16 to 65536. Null: too short, too long or misaligned (errno EINVAL). */
+freehold_fast *freehold_fast_create(void *memory, size_t size);
+freehold_strict *freehold_strict_create(void *memory, size_t size, size_t smallest);
+
+/* How much memory is enough for a strict heap: live bytes in use at most (each block counted as at least smallest),
+ * none longer than longest, whatever the order of calls. 0: more than a heap can have. */
+size_t freehold_strict_enough(size_t live, size_t longest, size_t smallest);
+
+/* size bytes of new memory, faulted in, and locked if lock is not 0. Never given back. Null: ENOMEM, or EPERM when
+ * RLIMIT_MEMLOCK does not allow so much. */
+void *freehold_reserve(size_t size, int lock);
+
+/* malloc: null when no block is found; errno is left alone. 0 bytes are a block of their own. Takes in one block that
+ * was sent. Multiples of 16 (strict: of the block's own length, as far as the memory is). */
+void *freehold_fast_malloc(freehold_fast *heap, size_t size);
+void *freehold_strict_malloc(freehold_strict *heap, size_t size);
+void *freehold_fast_aligned_alloc(freehold_fast *heap, size_t alignment, size_t size);
+void *freehold_strict_aligned_alloc(freehold_strict *heap, size_t alignment, size_t size);
+
+/* Frees a block; null is refused as FREEHOLD_FOREIGN. */
+int freehold_fast_free(freehold_fast *heap, void *block);
+int freehold_strict_free(freehold_strict *heap, void *block);
+
+/* From any thread, wait-free: the block goes back to its heap, which takes it in later. */
+int freehold_fast_send(freehold_fast *heap, void *block);
+int freehold_strict_send(freehold_strict *heap, void *block);
+
+/* The owner takes in one block that was sent; 1 if there was any. For idle time, and when malloc found no room. */
+int freehold_fast_take_in(freehold_fast *heap);
+int freehold_strict_take_in(freehold_strict *heap);
+
+/* Makes the block size bytes long where it lies. */
+int freehold_fast_resize(freehold_fast *heap, void *block, size_t size);
+int freehold_strict_resize(freehold_strict *heap, void *block, size_t size);
+
+/* How many bytes the block holds; 0 for what is no block. */
+size_t freehold_fast_usable_size(freehold_fast *heap, void *block);
+size_t freehold_strict_usable_size(freehold_strict *heap, void *block);
+
+/* Walks every structure, in unbounded time: 0 if all is well. */
+int freehold_fast_check(freehold_fast *heap);
+int freehold_strict_check(freehold_strict *heap);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,6 +5,7 @@
 //! operators    every C++ operator new and delete
 //! inspect      malloc_trim, mallinfo2, malloc_stats and the like; statistics and profile
 //! heaps        heaps of one's own
+//! realtime     heaps in bounded time on memory of the caller's
 //! ```
 //!
 //! The names are exported with the feature `preload` only:
@@ -16,6 +17,7 @@ pub mod heaps;
 pub mod inspect;
 pub mod malloc;
 pub mod operators;
+pub mod realtime;
 
 /// What panics is a broken invariant (an index out of the range that the structures promise): it
 /// stops the program with a fixed message, and neither allocates nor unwinds.

@@ -11,6 +11,7 @@
 //! ```text
 //! global   `Freehold`, the global allocator
 //! heap     `Heap`, a further heap: its own limit and figures, destroyed at once
+//! realtime `RealTimeHeap`: a heap on memory of the caller's, every call bounded
 //! stats    what the heaps hold, read while they work
 //! process  one heap for the process: entry points, hot and cold     (also what libfreehold.so is)
 //! word     the thread's cache, one word of thread-local storage
@@ -35,6 +36,7 @@ mod options;
 pub mod process;
 pub mod profile;
 mod purger;
+pub mod realtime;
 mod report;
 mod secure;
 pub mod stats;
@@ -45,3 +47,4 @@ mod word;
 pub use global::Freehold;
 pub use heap::{Heap, HeapOptions};
 pub use options::{OPTIONS, OptionRow};
+pub use realtime::RealTimeHeap;

@@ -30,7 +30,7 @@ impl<const SMALLEST: u64> Policy for Strict<SMALLEST> {
     }
 
     unsafe fn free<P: Probe>(&mut self, payload: NonNull<u8>, _: &mut P) {
-        self.heap.free(payload).expect("the oracle frees what lives");
+        self.heap.free(payload.as_ptr()).expect("the oracle frees what lives");
     }
 
     unsafe fn resize_in_place<P: Probe>(
@@ -206,7 +206,7 @@ fn strict_is_aligned_first_fit(bytes: usize, longest: u32, calls: usize) {
             }
         } else {
             let (payload, at) = live.swap_remove(random.below(live.len() as u64) as usize);
-            assert_eq!(heap.free(payload), Ok(()));
+            assert_eq!(heap.free(payload.as_ptr()), Ok(()));
             plain.used.remove(&at);
         }
         if call % 1024 == 0 {
@@ -238,14 +238,14 @@ fn what_others_free_comes_back<H: BoundedHeap>(mut heap: H) {
                 let one = live.swap_remove(random.below(live.len() as u64) as usize);
                 assert_eq!(inbox.free(one), Ok(()));
                 assert_eq!(inbox.free(one), Err(Misuse::Sent), "sent twice");
-                assert_eq!(heap.free(one), Err(Misuse::Sent), "sent, then freed");
+                assert_eq!(heap.free(one.as_ptr()), Err(Misuse::Sent), "sent, then freed");
                 assert_eq!(heap.resize_in_place(one, 1), Err(Misuse::Sent));
                 sent.push(one);
             }
             6 if !live.is_empty() => {
                 let one = live.swap_remove(random.below(live.len() as u64) as usize);
-                assert_eq!(heap.free(one), Ok(()));
-                assert_eq!(heap.free(one), Err(Misuse::NotInUse), "freed twice");
+                assert_eq!(heap.free(one.as_ptr()), Ok(()));
+                assert_eq!(heap.free(one.as_ptr()), Err(Misuse::NotInUse), "freed twice");
                 assert_eq!(inbox.free(one), Err(Misuse::NotInUse), "freed, then sent");
             }
             _ => {
@@ -259,7 +259,7 @@ fn what_others_free_comes_back<H: BoundedHeap>(mut heap: H) {
     while heap.take_in() {}
     assert!(!sent.is_empty());
     for one in live {
-        assert_eq!(heap.free(one), Ok(()));
+        assert_eq!(heap.free(one.as_ptr()), Ok(()));
     }
     assert_eq!(heap.check(), Ok(()));
 }
@@ -305,16 +305,16 @@ fn misuse_is_an_error<H: BoundedHeap>(mut heap: H) {
         (crooked, Misuse::Foreign),
         (inside, Misuse::NotInUse),
     ] {
-        assert_eq!(heap.free(wrong), Err(why));
+        assert_eq!(heap.free(wrong.as_ptr()), Err(why));
         assert_eq!(heap.usable(wrong), Err(why));
         assert_eq!(heap.resize_in_place(wrong, 8), Err(why));
         assert_eq!(inbox.free(wrong), Err(why));
         assert!(!why.to_string().is_empty());
     }
     assert_eq!(heap.check(), Ok(()));
-    assert_eq!(heap.free(one), Ok(()));
-    assert_eq!(heap.free(one), Err(Misuse::NotInUse));
-    assert_eq!(heap.free(two), Ok(()));
+    assert_eq!(heap.free(one.as_ptr()), Ok(()));
+    assert_eq!(heap.free(one.as_ptr()), Err(Misuse::NotInUse));
+    assert_eq!(heap.free(two.as_ptr()), Ok(()));
     assert_eq!(heap.check(), Ok(()));
 }
 
@@ -359,17 +359,17 @@ fn a_strict_block_grows_where_it_lies_only_if_the_longer_place_is_aligned_and_fr
     let mut heap = StrictHeap::over(region(&mut memory), 32).expect("long enough");
     let blocks: Vec<_> = (0..4).map(|_| heap.malloc(32).expect("room")).collect();
     assert_eq!(heap.resize_in_place(blocks[0], 64), Ok(false), "the neighbour is used");
-    assert_eq!(heap.free(blocks[1]), Ok(()));
+    assert_eq!(heap.free(blocks[1].as_ptr()), Ok(()));
     assert_eq!(heap.resize_in_place(blocks[0], 33), Ok(true));
     assert_eq!(heap.usable(blocks[0]), Ok(64));
     assert_eq!(heap.resize_in_place(blocks[3], 64), Ok(false), "odd units begin no longer block");
-    assert_eq!(heap.free(blocks[2]), Ok(()));
-    assert_eq!(heap.free(blocks[3]), Ok(()));
+    assert_eq!(heap.free(blocks[2].as_ptr()), Ok(()));
+    assert_eq!(heap.free(blocks[3].as_ptr()), Ok(()));
     assert_eq!(heap.resize_in_place(blocks[0], 32 << 8), Ok(true), "across levels");
     assert_eq!(heap.check(), Ok(()));
     assert_eq!(heap.resize_in_place(blocks[0], 1), Ok(true));
     assert_eq!(heap.usable(blocks[0]), Ok(32));
     assert_eq!(heap.check(), Ok(()));
-    assert_eq!(heap.free(blocks[0]), Ok(()));
+    assert_eq!(heap.free(blocks[0].as_ptr()), Ok(()));
     assert_eq!(heap.check(), Ok(()));
 }

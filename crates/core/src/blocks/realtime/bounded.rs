@@ -22,8 +22,8 @@ pub trait BoundedHeap {
     fn malloc_aligned(&mut self, size: u64, align: Align) -> Option<NonNull<u8>>;
 
     /// Takes the block back. Safe in itself, as the heap believes no pointer; who still uses the block
-    /// must not be surprised by its next owner.
-    fn free(&mut self, payload: NonNull<u8>) -> Result<(), Misuse>;
+    /// must not be surprised by its next owner. Null is refused like any other pointer.
+    fn free(&mut self, payload: *mut u8) -> Result<(), Misuse>;
 
     /// Makes the block hold `size` bytes where it lies; `false`, and nothing done, where that is not possible.
     fn resize_in_place(&mut self, payload: NonNull<u8>, size: u64) -> Result<bool, Misuse>;
@@ -78,7 +78,7 @@ macro_rules! forward {
         }
 
         #[inline(always)]
-        fn free(&mut self, payload: NonNull<u8>) -> Result<(), Misuse> {
+        fn free(&mut self, payload: *mut u8) -> Result<(), Misuse> {
             self.free(payload)
         }
 

@@ -56,8 +56,8 @@ unsafe impl Sync for Judge {}
 impl Judge {
     /// Where `payload` lies in granules; what cannot be a payload becomes a large number.
     #[inline(always)]
-    fn granule(&self, payload: NonNull<u8>) -> u64 {
-        let offset = payload.addr().get().wrapping_sub(self.base.addr().get()) as u64;
+    fn granule(&self, payload: *mut u8) -> u64 {
+        let offset = payload.addr().wrapping_sub(self.base.addr().get()) as u64;
         // What is no multiple of 16 becomes large, too: one comparison for both.
         offset.rotate_right(GRANULE.trailing_zeros())
     }
@@ -94,7 +94,7 @@ impl Judge {
 
     /// See [`Inbox::free`](super::Inbox::free).
     pub(super) fn send(&self, payload: NonNull<u8>) -> Result<(), Misuse> {
-        let granule = self.granule(payload);
+        let granule = self.granule(payload.as_ptr());
         // SAFETY: `granule` is below the number of granules where it is known.
         if self.knows(granule) && unsafe { self.sent.send(granule as u32) } {
             return Ok(());
@@ -215,12 +215,12 @@ impl<T: Tally> FastHeap<T> {
 
     /// Takes the block back; whatever is no used block of this heap is refused.
     #[inline]
-    pub fn free(&mut self, payload: NonNull<u8>) -> Result<(), Misuse> {
+    pub fn free(&mut self, payload: *mut u8) -> Result<(), Misuse> {
         self.take_back(payload, &mut ())
     }
 
     #[inline(always)]
-    fn take_back<P: Probe>(&mut self, payload: NonNull<u8>, probe: &mut P) -> Result<(), Misuse> {
+    fn take_back<P: Probe>(&mut self, payload: *mut u8, probe: &mut P) -> Result<(), Misuse> {
         let granule = self.judge.granule(payload);
         if !self.judge.withdraw(granule) {
             return Err(self.judge.diagnose(granule));
@@ -232,7 +232,7 @@ impl<T: Tally> FastHeap<T> {
     /// The granule of a used block that nobody has sent.
     #[inline(always)]
     fn admit(&self, payload: NonNull<u8>) -> Result<u64, Misuse> {
-        let granule = self.judge.granule(payload);
+        let granule = self.judge.granule(payload.as_ptr());
         if self.judge.knows(granule) { Ok(granule) } else { Err(self.judge.diagnose(granule)) }
     }
 
@@ -303,7 +303,7 @@ impl<T: Tally> Policy for FastHeap<T> {
     }
 
     unsafe fn free<P: Probe>(&mut self, payload: NonNull<u8>, probe: &mut P) {
-        let known = self.take_back(payload, probe);
+        let known = self.take_back(payload.as_ptr(), probe);
         debug_assert!(known.is_ok(), "{known:?}");
     }
 

@@ -84,8 +84,8 @@ unsafe impl Sync for Judge {}
 impl Judge {
     /// Where `payload` lies in units; what cannot be a payload becomes a large number.
     #[inline(always)]
-    fn unit(&self, payload: NonNull<u8>) -> u64 {
-        let offset = payload.addr().get().wrapping_sub(self.base.addr().get()) as u64;
+    fn unit(&self, payload: *mut u8) -> u64 {
+        let offset = payload.addr().wrapping_sub(self.base.addr().get()) as u64;
         offset.rotate_right(self.unit_log2)
     }
 
@@ -121,7 +121,7 @@ impl Judge {
 
     /// See [`Inbox::free`](super::Inbox::free).
     pub(super) fn send(&self, payload: NonNull<u8>) -> Result<(), Misuse> {
-        let unit = self.unit(payload);
+        let unit = self.unit(payload.as_ptr());
         // SAFETY: `unit` is below the number of units where it is known.
         if self.knows(unit) != 0 && unsafe { self.sent.send(unit as u32) } {
             return Ok(());
@@ -249,7 +249,7 @@ impl StrictHeap {
 
     /// Takes the block back; whatever is no used block of this heap is refused.
     #[inline]
-    pub fn free(&mut self, payload: NonNull<u8>) -> Result<(), Misuse> {
+    pub fn free(&mut self, payload: *mut u8) -> Result<(), Misuse> {
         let unit = self.judge.unit(payload);
         let best = self.judge.knows(unit);
         if best == 0 {
@@ -262,7 +262,7 @@ impl StrictHeap {
 
     /// The unit and the order of a used block.
     fn admit(&self, payload: NonNull<u8>) -> Result<(u32, u32), Misuse> {
-        let unit = self.judge.unit(payload);
+        let unit = self.judge.unit(payload.as_ptr());
         match self.judge.knows(unit) {
             0 => Err(self.judge.diagnose(unit)),
             best => Ok((unit as u32, best - 1)),
