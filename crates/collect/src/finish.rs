@@ -27,6 +27,7 @@ use plan::Plan;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What came of it.
 pub struct Finished {
@@ -46,6 +47,8 @@ impl From<Finished> for Outcome {
             lost: finished.lost,
             incomplete: finished.lost > 0,
             notes: finished.notes,
+            ran: Duration::ZERO,
+            finishing: Duration::ZERO,
         }
     }
 }
@@ -89,7 +92,9 @@ pub fn finish_spool(path: &Path, progress: &mut dyn FnMut(Stage)) -> Result<Outc
         Some(extension) if extension == "spool" => (path.to_owned(), path.with_extension("")),
         _ => (spool_path(path), path.to_owned()),
     };
-    finish(&spool, &output, None, progress).map(Outcome::from)
+    let begun = Instant::now();
+    let finished = finish(&spool, &output, None, progress)?;
+    Ok(Outcome { finishing: begun.elapsed(), ..Outcome::from(finished) })
 }
 
 /// Writes the trace and removes the spool.

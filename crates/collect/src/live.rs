@@ -57,7 +57,8 @@ impl Live {
                     continue;
                 }
                 let thread = head.rare.0.thread.load(Ordering::Relaxed);
-                let encoder = threads.entry(thread).or_default();
+                let form = spool.form();
+                let encoder = threads.entry(thread).or_insert_with(|| Encoder::new(form));
                 let ended = ring.drain(head, slots, encoder, &mut events, &mut |encoder, pace| {
                     spool.events(*number, thread, encoder, pace);
                 });
@@ -117,6 +118,7 @@ impl Ring {
             let Some(kind) = event.kind() else { continue };
             if kind == Kind::Clock {
                 self.epoch = event.1 >> TICK_BITS;
+                encoder.clock(event);
                 continue;
             }
             if kind == Kind::Wide {

@@ -22,7 +22,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What to record, with what, and where to.
 pub struct Options {
@@ -68,6 +68,10 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// The recording is not complete.
     pub incomplete: bool,
+    /// From the start of the program to its end.
+    pub ran: Duration,
+    /// What the recorder took after that: to empty the rings and to write the trace.
+    pub finishing: Duration,
 }
 
 /// The spool of a trace.
@@ -109,6 +113,7 @@ fn refusal(output: &Path) -> io::Result<()> {
 /// A program that runs, and the threads that serve it.
 struct Running {
     child: Child,
+    started: Instant,
     clock: Clock,
     doorbell: Arc<Shared<Doorbell>>,
     tally: Arc<Tally>,
@@ -123,6 +128,8 @@ struct Recorded {
     ended: Ending,
     processes: u32,
     known: Option<Ended>,
+    ran: Duration,
+    over: Instant,
     /// Why storing stopped, if it did.
     error: Option<String>,
 }
@@ -138,6 +145,7 @@ fn begin(options: &Options, mut spool: SpoolWriter) -> Result<Running, RecordErr
     let (finish, finish_door) = event_fd().map_err(setup("an event descriptor"))?;
     let (ending, ended) = mpsc::channel();
     signals::catch();
+    let started = Instant::now();
     let child = launch::start(&options.command, &options.library, &address)?;
     let root = child.id() as i32;
     signals::pass_to(root);
@@ -154,7 +162,7 @@ fn begin(options: &Options, mut spool: SpoolWriter) -> Result<Running, RecordErr
         door.serve(root, &finish_door, || ended.recv().unwrap_or(Ending::Unknown))
     });
     let drain = thread::spawn(move || drain.run());
-    Ok(Running { child, clock, doorbell, tally, finish, ending, door, drain })
+    Ok(Running { child, started, clock, doorbell, tally, finish, ending, door, drain })
 }
 
 impl Running {
@@ -173,6 +181,7 @@ impl Running {
         // Before the child is reaped: its number may be another's then.
         signals::pass_to(0);
         let ended = self.child.wait().map_or(Ending::Unknown, ending);
+        let (ran, over) = (self.started.elapsed(), Instant::now());
         // The receiver lives until the door has it.
         let _ = self.ending.send(ended);
         let raised = raise(&self.finish);
@@ -183,7 +192,7 @@ impl Running {
             Ok(spool) => close(spool, &self.clock),
             Err(_) => (None, Some("the drain failed".to_owned())),
         };
-        Recorded { ended, processes, known, error }
+        Recorded { ended, processes, known, ran, over, error }
     }
 }
 
@@ -201,7 +210,8 @@ impl Recorded {
         let incomplete = !notes.is_empty() || finished.lost > 0;
         notes.extend(finished.notes);
         let (summary, lost) = (finished.summary, finished.lost);
-        Outcome { ended: Some(self.ended), summary, lost, notes, incomplete }
+        let (ran, finishing) = (self.ran, self.over.elapsed());
+        Outcome { ended: Some(self.ended), summary, lost, notes, incomplete, ran, finishing }
     }
 }
 

@@ -8,7 +8,15 @@ pub const WORD: usize = 8;
 
 /// Appends `value`.
 #[inline]
-pub fn put(out: &mut Vec<u8>, mut value: u64) {
+pub fn put(out: &mut Vec<u8>, value: u64) {
+    match value {
+        0..0x80 => out.push(value as u8),
+        0x80..0x4000 => out.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]),
+        _ => put_long(out, value),
+    }
+}
+
+fn put_long(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

@@ -5,23 +5,24 @@
 //! by the threads that are alive: a thread's block is stored at its end, and a block that waits too
 //! long is stored although it is not full.
 //!
-//! Neighbours: `codec` fills blocks, `index` is written last.
+//! Neighbours: `codec` fills blocks, `press` compresses and writes them on a thread of its own, `index`
+//! is written last. An error of the file is therefore reported some blocks after the one it befell, and
+//! at the latest by `finish`.
 
-use crate::block::{BlockHeader, HEADER_LEN, Kind};
+use crate::block::Kind;
 use crate::codec::Encoder;
 use crate::error::WriteError;
 use crate::event::{Event, ProcessId, Record, ThreadId, Tick};
 use crate::header::{Header, ProcessInfo};
-use crate::index::{self, Entry};
 use crate::{head, partial};
+use press::Press;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Level 3 is zstd's own default; FORMAT.md has the measurement.
-const ZSTD_LEVEL: i32 = 3;
+mod press;
+
 /// Events of the whole trace after which a block is stored although it is not full.
 const LAG_EVENTS: u64 = 4 << 20;
 /// How often blocks are looked at for that.
@@ -48,7 +49,7 @@ pub struct Summary {
 pub struct Writer {
     path: PathBuf,
     partial: PathBuf,
-    sink: Sink,
+    press: Press,
     threads: Vec<Thread>,
     by_id: FxHashMap<(ProcessId, ThreadId), usize>,
     /// The thread of the last push: most events come in runs.
@@ -71,16 +72,30 @@ struct Thread {
     last: Tick,
 }
 
-/// The file, and what is needed to store a block.
-struct Sink {
-    file: BufWriter<File>,
-    offset: u64,
-    entries: Vec<Entry>,
-    zstd: zstd::bulk::Compressor<'static>,
-    scratch: Vec<u8>,
-    stored: Vec<u8>,
-    /// Encoders without a thread.
-    spare: Vec<Box<Encoder>>,
+/// What the press is to do.
+enum Job {
+    /// Write the head of the file.
+    Head(Vec<u8>),
+    /// Store the events of a thread as the block of this number.
+    Block(ProcessId, ThreadId, u32, Box<Encoder>),
+    /// Store a table of so many entries.
+    Table(Kind, usize, Vec<u8>),
+    /// Store the index of all blocks, and the end of the file.
+    Index,
+    /// Give everything to the operating system.
+    Settle,
+}
+
+/// What the press has done.
+enum Pressed {
+    /// A block is stored: its encoder, emptied, and the length of the file.
+    Block(Box<Encoder>, u64),
+    /// Something else is done: the length of the file.
+    Length(u64),
+    /// The first error; nothing is stored from here on.
+    Failed(io::Error),
+    /// All before it is done, or has failed.
+    Settled,
 }
 
 impl Writer {
@@ -89,27 +104,19 @@ impl Writer {
         let path = path.as_ref().to_owned();
         let header = Header { ticks_per_second: header.ticks_per_second.max(1), ..header };
         let (partial, file) = partial::create(&path)?;
-        let zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL)
+        let press = Press::start(file)
             .map_err(|source| WriteError::Create { path: partial.clone(), source })?;
         let mut writer = Writer {
             path,
             partial,
-            sink: Sink {
-                file: BufWriter::with_capacity(256 << 10, file),
-                offset: 0,
-                entries: Vec::new(),
-                zstd,
-                scratch: Vec::new(),
-                stored: Vec::new(),
-                spare: Vec::new(),
-            },
+            press,
             threads: Vec::new(),
             by_id: FxHashMap::default(),
             recent: 0,
             processes: BTreeMap::new(),
             events: 0,
         };
-        let head = head::encode(&header).and_then(|bytes| writer.sink.write(&bytes));
+        let head = head::encode(&header).and_then(|bytes| writer.press.send(Job::Head(bytes)));
         writer.named(head)?;
         Ok(writer)
     }
@@ -118,7 +125,7 @@ impl Writer {
     /// It is stored at once, so that a recording that is cut short knows it too. `threads`, `first`
     /// and `last` are kept by the writer.
     pub fn process(&mut self, info: ProcessInfo) -> Result<(), WriteError> {
-        let stored = self.sink.store_processes(std::slice::from_ref(&info));
+        let stored = store_processes(&mut self.press, std::slice::from_ref(&info));
         self.processes.insert(info.id, info);
         self.named(stored)
     }
@@ -142,15 +149,13 @@ impl Writer {
             Some(encoder) => encoder,
             None => {
                 thread.began = self.events;
-                thread
-                    .encoder
-                    .insert(self.sink.spare.pop().unwrap_or_else(|| Encoder::new().into()))
+                thread.encoder.insert(self.press.encoder())
             }
         };
         encoder.push(record.tick, &record.event);
         self.events += 1;
-        if encoder.is_full() || record.event == Event::ThreadEnd {
-            let stored = self.sink.store_events(thread);
+        if encoder.is_full() || matches!(record.event, Event::ThreadEnd) {
+            let stored = thread.store(&mut self.press);
             self.named(stored)?;
         }
         if self.events.is_multiple_of(LAG_CHECK) {
@@ -166,7 +171,7 @@ impl Writer {
         partial::publish(&self.partial, &self.path)?;
         Ok(Summary {
             events: self.events,
-            bytes: self.sink.offset,
+            bytes: self.press.bytes(),
             processes: self.processes.len() as u32,
             threads: self.threads.len() as u32,
         })
@@ -177,16 +182,18 @@ impl Writer {
     pub fn flush(&mut self) -> Result<(), WriteError> {
         let mut flushed = Ok(());
         for thread in &mut self.threads {
-            flushed = flushed.and_then(|()| self.sink.store_events(thread));
+            flushed = flushed.and_then(|()| thread.store(&mut self.press));
         }
-        let flushed = flushed.and_then(|()| self.sink.file.flush());
+        let flushed = flushed.and_then(|()| self.press.settle());
         self.named(flushed)
     }
 
     /// Removes what was written: for a trace nobody wants any more, as after Ctrl-C.
     pub fn abandon(self) {
+        let partial = self.partial.clone();
+        drop(self);
         // The file may be gone already, which is what is wanted.
-        let _ = std::fs::remove_file(&self.partial);
+        let _ = std::fs::remove_file(partial);
     }
 
     /// Events pushed so far.
@@ -194,9 +201,9 @@ impl Writer {
         self.events
     }
 
-    /// Bytes stored so far.
+    /// Bytes stored so far; blocks on their way to the file are not counted.
     pub fn bytes(&self) -> u64 {
-        self.sink.offset
+        self.press.bytes()
     }
 
     /// The temporary name.
@@ -246,7 +253,7 @@ impl Writer {
         for thread in &mut self.threads {
             let lags = self.events - thread.began > LAG_EVENTS;
             if lags || (total > MAX_PENDING && pending(thread) >= mean) {
-                stored = stored.and_then(|()| self.sink.store_events(thread));
+                stored = stored.and_then(|()| thread.store(&mut self.press));
             }
         }
         self.named(stored)
@@ -254,15 +261,15 @@ impl Writer {
 
     fn store_rest(&mut self) -> io::Result<()> {
         for thread in &mut self.threads {
-            self.sink.store_events(thread)?;
+            thread.store(&mut self.press)?;
         }
         self.complete_processes();
         let processes: Vec<ProcessInfo> = self.processes.values().cloned().collect();
         for some in processes.chunks(PROCESSES_A_BLOCK) {
-            self.sink.store_processes(some)?;
+            store_processes(&mut self.press, some)?;
         }
-        self.sink.store_index()?;
-        self.sink.file.flush()
+        self.press.send(Job::Index)?;
+        self.press.settle()
     }
 
     fn complete_processes(&mut self) {
@@ -284,88 +291,18 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Blocks already stored stay readable under the temporary name; `BufWriter` flushes itself.
-        self.threads.clear();
+impl Thread {
+    /// Sends the block to the press, if there is one.
+    fn store(&mut self, press: &mut Press) -> io::Result<()> {
+        let Some(encoder) = self.encoder.take() else { return Ok(()) };
+        self.first = self.first.min(encoder.first());
+        let sequence = self.sequence;
+        self.sequence += 1;
+        press.send(Job::Block(self.process, self.thread, sequence, encoder))
     }
 }
 
-impl Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.offset += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Stores the block of a thread, if there is one, and takes its encoder back.
-    fn store_events(&mut self, thread: &mut Thread) -> io::Result<()> {
-        let Some(mut encoder) = thread.encoder.take() else { return Ok(()) };
-        let mut stored = std::mem::take(&mut self.stored);
-        stored.clear();
-        encoder.store(&mut self.zstd, &mut self.scratch, &mut stored)?;
-        let header = BlockHeader {
-            kind: Kind::EVENTS,
-            process: thread.process,
-            thread: thread.thread,
-            first: encoder.first(),
-            last: encoder.last(),
-            count: encoder.count(),
-            raw_len: encoder.raw_len() as u32,
-            stored_len: stored.len() as u32,
-            crc: crc32fast::hash(&stored),
-            sequence: thread.sequence,
-        };
-        thread.sequence += 1;
-        thread.first = thread.first.min(encoder.first());
-        encoder.clear();
-        self.spare.push(encoder);
-        let done = self.store(header, &stored);
-        self.stored = stored;
-        done
-    }
-
-    fn store_processes(&mut self, processes: &[ProcessInfo]) -> io::Result<()> {
-        let raw = serde_json::to_vec(processes)?;
-        self.store_table(Kind::PROCESSES, processes.len(), &raw)
-    }
-
-    fn store_index(&mut self) -> io::Result<()> {
-        let offset = self.offset;
-        let raw = index::encode(&self.entries);
-        self.store_table(Kind::INDEX, self.entries.len(), &raw)?;
-        self.write(&offset.to_le_bytes())?;
-        self.write(&index::END_MAGIC)
-    }
-
-    fn store_table(&mut self, kind: Kind, count: usize, raw: &[u8]) -> io::Result<()> {
-        let stored = self.zstd.compress(raw)?;
-        let header = BlockHeader {
-            kind,
-            process: ProcessId(0),
-            thread: ThreadId(0),
-            first: Tick(0),
-            last: Tick(0),
-            count: fits(count)?,
-            raw_len: fits(raw.len())?,
-            stored_len: fits(stored.len())?,
-            crc: crc32fast::hash(&stored),
-            sequence: 0,
-        };
-        self.store(header, &stored)
-    }
-
-    fn store(&mut self, header: BlockHeader, stored: &[u8]) -> io::Result<()> {
-        debug_assert_eq!(header.stored_len as usize, stored.len());
-        let offset = self.offset;
-        self.write(&header.encode())?;
-        self.write(stored)?;
-        self.entries.push(Entry { offset, header });
-        debug_assert_eq!(self.offset, offset + (HEADER_LEN + stored.len()) as u64);
-        Ok(())
-    }
-}
-
-fn fits(len: usize) -> io::Result<u32> {
-    u32::try_from(len).map_err(|_| io::Error::other("a table of the trace exceeds 4 GiB"))
+fn store_processes(press: &mut Press, processes: &[ProcessInfo]) -> io::Result<()> {
+    let raw = serde_json::to_vec(processes)?;
+    press.send(Job::Table(Kind::PROCESSES, processes.len(), raw))
 }

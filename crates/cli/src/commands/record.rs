@@ -157,6 +157,8 @@ fn json(output: &Path, outcome: &Outcome) -> serde_json::Value {
         "processes": outcome.summary.processes,
         "threads": outcome.summary.threads,
         "lost_events": outcome.lost,
+        "ran_s": outcome.ran.as_secs_f64(),
+        "finishing_s": outcome.finishing.as_secs_f64(),
         "complete": !outcome.incomplete,
         "exit_code": code,
         "signal": signal,

@@ -5,7 +5,7 @@ use super::plan::Plan;
 use crate::session::Stage;
 use crate::signals;
 use crate::spool::codec::Event as Seen;
-use crate::spool::{Spool, Stream};
+use crate::spool::{Loader, Spool, Stream};
 use freehold_record::packed::Kind;
 use freehold_trace::namer::{Anomalies, Moving};
 use freehold_trace::{
@@ -42,6 +42,19 @@ struct Thread {
     ended: bool,
 }
 
+impl Thread {
+    /// Where its next event stands in the order of time.
+    #[inline]
+    fn key(&self, index: usize) -> Option<Key> {
+        let event = self.stream.peek()?;
+        let rank = match event.kind {
+            Kind::Free | Kind::ReallocBegin => RANK_FREE,
+            _ => RANK_REST,
+        };
+        Some((event.tick.max(self.floor), rank, index as u32))
+    }
+}
+
 /// A fork to come.
 struct Fork {
     child: ProcessId,
@@ -75,8 +88,8 @@ impl Unexplained {
 
 /// The merge of a spool into a writer.
 pub struct Merge<'a> {
-    spool: &'a Spool,
     plan: &'a Plan,
+    loader: Loader<'a>,
     writer: &'a mut Writer,
     namer: Namer,
     threads: Vec<Thread>,
@@ -87,14 +100,15 @@ pub struct Merge<'a> {
     pending: Vec<u32>,
     unexplained: Unexplained,
     done: u64,
+    total: u64,
 }
 
 impl<'a> Merge<'a> {
     /// Announces all processes and lines up all threads.
     pub fn new(spool: &'a Spool, plan: &'a Plan, writer: &'a mut Writer) -> Result<Self, Stop> {
         let mut merge = Merge {
-            spool,
             plan,
+            loader: Loader::new(spool)?,
             writer,
             namer: Namer::new(),
             threads: Vec::new(),
@@ -103,15 +117,16 @@ impl<'a> Merge<'a> {
             pending: Vec::new(),
             unexplained: Unexplained::default(),
             done: 0,
+            total: spool.events,
         };
-        merge.line_up_threads();
+        merge.line_up_threads(spool);
         merge.line_up_forks();
         merge.announce()?;
         Ok(merge)
     }
 
-    fn line_up_threads(&mut self) {
-        for (process, thread, places) in &self.spool.threads {
+    fn line_up_threads(&mut self, spool: &Spool) {
+        for (process, thread, places) in &spool.threads {
             let stream = Stream::new(places.clone());
             let index = self.threads.len() as u32;
             let begins = stream.begins().unwrap_or(0);
@@ -165,56 +180,36 @@ impl<'a> Merge<'a> {
 
     /// The events of one thread up to the next event of another.
     fn run_of(&mut self, index: usize, progress: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
-        if self.threads[index].stream.peek().is_none() {
-            // Nothing was read of this thread yet: it stood at the tick of its first block.
-            self.threads[index].stream.take(self.spool)?;
-        }
+        // Until now, a thread of which nothing was read stood at the tick of its first block.
+        self.threads[index].stream.begin(&mut self.loader)?;
         let until = self.heap.peek().map_or((u64::MAX, u8::MAX, u32::MAX), |next| next.0);
-        while let Some(key) = self.key(index) {
+        while let Some(key) = self.threads[index].key(index) {
             if key > until {
                 self.heap.push(Reverse(key));
                 return Ok(());
             }
-            if self.must_wait(index) {
+            if !self.tell(index)? {
                 continue;
             }
-            let Some(seen) = self.threads[index].stream.take(self.spool)? else { break };
-            self.tell(index, &seen)?;
             self.done += 1;
             if self.done.is_multiple_of(PROGRESS_EVENTS) {
                 if signals::interrupted() {
                     return Err(Stop::Interrupted);
                 }
-                progress(Stage::Writing { done: self.done, total: self.spool.events });
+                progress(Stage::Writing { done: self.done, total: self.total });
             }
         }
         self.thread_is_over(index)
     }
 
-    fn key(&self, index: usize) -> Option<Key> {
-        let thread = &self.threads[index];
-        let event = thread.stream.peek()?;
-        let rank = match event.kind {
-            Kind::Free | Kind::ReallocBegin => RANK_FREE,
-            _ => RANK_REST,
-        };
-        Some((event.tick.max(thread.floor), rank, index as u32))
-    }
-
-    /// Whether the thread's next event is an allocation whose address another thread frees a moment
-    /// later: then its floor is raised to that free.
+    /// The thread's next event is an allocation at an address that is live. If another thread frees
+    /// it a moment later, the thread's floor is raised to that free and it must wait: true.
+    #[cold]
     fn must_wait(&mut self, index: usize) -> bool {
         let thread = &self.threads[index];
         let Some(event) = thread.stream.peek() else { return false };
-        let makes = event.kind.is_alloc() || event.kind == Kind::ReallocEnd;
-        if !makes || event.address == 0 || self.heap.is_empty() {
-            return false;
-        }
         let (process, address, tick) =
             (thread.process, event.address, event.tick.max(thread.floor));
-        if !self.namer.is_live(process, address) {
-            return false;
-        }
         let Some(freed) = self.free_ahead(index, process, address, tick) else { return false };
         self.threads[index].floor = freed;
         self.unexplained.moved += 1;
@@ -238,17 +233,33 @@ impl<'a> Merge<'a> {
             .min()
     }
 
-    /// Tells the trace what was seen.
-    fn tell(&mut self, index: usize, seen: &Seen) -> Result<(), Stop> {
+    /// Tells the trace what the thread did next. False if it must wait for another thread's free.
+    #[inline]
+    fn tell(&mut self, index: usize) -> Result<bool, Stop> {
         let thread = &mut self.threads[index];
-        thread.floor = thread.floor.max(seen.tick);
         let (process, id) = (thread.process, thread.thread);
-        let tick = Tick(thread.floor - self.plan.origin);
+        if let Some(fresh) = thread.stream.fresh() {
+            self.namer.look_ahead(process, fresh.iter().map(|event| event.address));
+        }
+        let Some(&seen) = thread.stream.peek() else { return Ok(true) };
+        let now = thread.floor.max(seen.tick);
+        let tick = Tick(now - self.plan.origin);
+        let makes = seen.kind.is_alloc() || seen.kind == Kind::ReallocEnd;
+        if makes
+            && !self.heap.is_empty()
+            && self.namer.is_live(process, seen.address)
+            && self.must_wait(index)
+        {
+            return Ok(false);
+        }
+        let thread = &mut self.threads[index];
+        thread.floor = now;
+        thread.stream.step(&mut self.loader)?;
         let (namer, writer) = (&mut self.namer, &mut *self.writer);
-        let mut written = Ok(());
+        let mut failed = None;
         let mut emit = |event| {
-            if written.is_ok() {
-                written = writer.push(&Record { tick, process, thread: id, event });
+            if let Err(error) = writer.push(&Record { tick, process, thread: id, event }) {
+                failed.get_or_insert(error);
             }
         };
         match seen.kind {
@@ -259,20 +270,23 @@ impl<'a> Merge<'a> {
             }
             Kind::ReallocBegin => {
                 let moving = namer.realloc_begin(process, seen.address);
-                thread.moving = Some((moving, thread.floor));
+                thread.moving = Some((moving, now));
             }
             Kind::ReallocEnd => {
                 if let Some((moving, began)) = thread.moving.take() {
                     let began = Tick(began - self.plan.origin);
-                    end_realloc(namer, process, id, moving, seen, began, &mut emit);
+                    end_realloc(namer, process, id, moving, &seen, began, &mut emit);
                 }
             }
             Kind::ThreadStart => emit(Event::ThreadStart),
             Kind::ThreadEnd => thread.ended = true,
             Kind::Wide | Kind::Clock => {}
-            kind => namer.alloc(process, id, seen.address, request(api(kind), seen), &mut emit),
+            kind => namer.alloc(process, id, seen.address, request(api(kind), &seen), &mut emit),
         }
-        written.map_err(Stop::Write)
+        match failed {
+            None => Ok(true),
+            Some(error) => Err(Stop::Write(error)),
+        }
     }
 
     /// A thread has no more events.

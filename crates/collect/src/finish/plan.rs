@@ -53,7 +53,7 @@ impl Plan {
                 Kind::End => plan.end(fact.process, fact.reader()),
                 Kind::Clock => plan.clock(fact.reader()),
                 Kind::Finish => plan.finish(fact.reader()),
-                Kind::Start | Kind::Events | Kind::RawEvents => None,
+                Kind::Start | Kind::Events | Kind::RawEvents | Kind::PlainEvents => None,
             };
         }
         Some(plan)

@@ -1,4 +1,5 @@
-//! The events of a block, packed: about five bytes each before zstd.
+//! The events of a block, in one of two forms: plain, 16 bytes each, exactly as in the ring; or packed,
+//! about five bytes each before zstd:
 //!
 //! ```text
 //!   tag       kind (4 bits), length of the time (2), form of the address (2)
@@ -8,9 +9,10 @@
 //!   slack     LEB128      ┘
 //! ```
 //!
-//! Invariant: a block is decoded by itself: distances begin at the tick in its head and address 0.
+//! Invariant: a block is decoded by itself: distances begin at the tick in its head and address 0. Where
+//! it is plain, the head's tick tells the upper bits of the first one; Clock events tell later ones.
 
-use freehold_record::packed::{Kind, Packed, SLACK_UNKNOWN, WIDE_SLACK_UNKNOWN};
+use freehold_record::packed::{Kind, Packed, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN};
 
 /// An event as the finisher sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,9 +36,20 @@ const LONGEST: usize = 1 + 8 + 6 + 10 + 10;
 /// Bytes of the first buffer of a thread.
 const SMALLEST: usize = 1 << 10;
 
-/// Packs the events of a block.
+/// How the events of a block are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Form {
+    /// As in the ring.
+    Plain,
+    /// Packed.
+    #[default]
+    Packed,
+}
+
+/// Collects the events of a block.
 #[derive(Default)]
 pub struct Encoder {
+    form: Form,
     out: Bytes,
     first: u64,
     tick: u64,
@@ -45,6 +58,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
+    /// An encoder of a first block in this form.
+    pub fn new(form: Form) -> Encoder {
+        Encoder { form, ..Encoder::default() }
+    }
+
     /// Adds an event at its whole tick (that of the event to come, for [`Kind::Wide`]).
     #[inline]
     pub fn push(&mut self, kind: Kind, event: Packed, tick: u64) {
@@ -53,6 +71,22 @@ impl Encoder {
         }
         self.count += u32::from(kind != Kind::Wide);
         self.out.make_room();
+        match self.form {
+            Form::Plain => self.out.plain(event),
+            Form::Packed => self.pack(kind, event, tick),
+        }
+    }
+
+    /// The upper bits of ticks change: whoever reads a plain block must know.
+    pub fn clock(&mut self, event: Packed) {
+        if self.form == Form::Plain && self.out.len > 0 {
+            self.out.make_room();
+            self.out.plain(event);
+        }
+    }
+
+    #[inline]
+    fn pack(&mut self, kind: Kind, event: Packed, tick: u64) {
         // The tag is written last, when the forms are known.
         let tag = self.out.len;
         self.out.len += 1;
@@ -89,8 +123,14 @@ impl Encoder {
         (&self.out.buffer[..self.out.len], self.count, self.first)
     }
 
+    /// The form of the block.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
     /// Begins the next block.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, form: Form) {
+        self.form = form;
         self.out.len = 0;
         self.count = 0;
         self.address = 0;
@@ -124,6 +164,12 @@ impl Bytes {
     fn word(&mut self, word: u64, bytes: usize) {
         self.buffer[self.len..self.len + 8].copy_from_slice(&word.to_le_bytes());
         self.len += bytes;
+    }
+
+    #[inline]
+    fn plain(&mut self, event: Packed) {
+        self.word(event.0, 8);
+        self.word(event.1, 8);
     }
 
     fn byte(&mut self, byte: u8) {
@@ -172,72 +218,143 @@ impl Bytes {
     }
 }
 
+/// An event of a plain block, with the Wide one before it.
+#[inline(always)]
+fn seen(kind: Kind, event: Packed, wide: Option<Packed>, tick: u64) -> Event {
+    let has_size = kind.is_alloc() || kind == Kind::ReallocEnd;
+    let (size, slack) = if has_size { (event.size(), event.slack()) } else { (0, SLACK_UNKNOWN) };
+    let slack = (slack != SLACK_UNKNOWN).then_some(slack);
+    let plain = Event { tick, kind, address: event.address(), size, slack, align_log2: 0 };
+    let Some(wide) = wide else { return plain };
+    let slack = Some(wide.wide_slack()).filter(|&slack| slack != WIDE_SLACK_UNKNOWN);
+    Event { size: wide.1, slack, align_log2: wide.wide_align_log2(), ..plain }
+}
+
+/// Bytes of zero that follow a block in the decoder's buffer, so that whole words can be read to its
+/// very end.
+pub const PADDING: usize = 64;
+const _: () = assert!(PADDING >= LONGEST + 8);
+
+/// Masks for the low bytes of a word.
+const LOW_BYTES: [u64; 9] = [
+    0,
+    0xFF,
+    0xFFFF,
+    0xFF_FFFF,
+    0xFFFF_FFFF,
+    0xFF_FFFF_FFFF,
+    0xFFFF_FFFF_FFFF,
+    0xFF_FFFF_FFFF_FFFF,
+    u64::MAX,
+];
+
 /// Unpacks a block.
 #[derive(Clone)]
 pub struct Decoder {
+    form: Form,
     at: usize,
     tick: u64,
     address: u64,
 }
 
 impl Decoder {
-    /// At the beginning of a block whose head names `first`.
-    pub fn new(first: u64) -> Decoder {
-        Decoder { at: 0, tick: first, address: 0 }
+    /// At the beginning of a block of this form whose head names `first`.
+    pub fn new(form: Form, first: u64) -> Decoder {
+        Decoder { form, at: 0, tick: first, address: 0 }
     }
 
     /// The next event of the block, [`Kind::Wide`] ones merged into those that follow. None at the
-    /// end of the block, and where its bytes make no sense (a checksum stands before that).
-    pub fn next(&mut self, block: &[u8]) -> Option<Event> {
+    /// end of the block, and where its bytes make no sense (a checksum stands before that). `padded`
+    /// is the block and [`PADDING`] bytes more.
+    #[inline(always)]
+    pub fn next(&mut self, padded: &[u8]) -> Option<Event> {
+        match self.form {
+            Form::Plain => self.next_plain(padded),
+            Form::Packed => self.next_packed(padded),
+        }
+    }
+
+    #[inline(always)]
+    fn next_plain(&mut self, padded: &[u8]) -> Option<Event> {
+        let end = padded.len().checked_sub(PADDING)?;
         let mut wide = None;
-        loop {
-            let tag = *block.get(self.at)?;
+        while self.at < end {
+            let event = Packed(self.word(padded, 8)?, self.word(padded, 8)?);
+            let kind = event.kind()?;
+            match kind {
+                Kind::Wide => wide = Some(event),
+                // Only the epoch: an event's own tick never steps back behind the one before it.
+                Kind::Clock => self.tick = self.tick.max(event.1 >> TICK_BITS << TICK_BITS),
+                _ => {
+                    let tick = self.tick >> TICK_BITS << TICK_BITS | event.low_tick();
+                    self.tick = self.tick.max(tick);
+                    return Some(seen(kind, event, wide, self.tick));
+                }
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn next_packed(&mut self, padded: &[u8]) -> Option<Event> {
+        let end = padded.len().checked_sub(PADDING)?;
+        let mut wide = None;
+        while self.at < end {
+            let tag = padded[self.at];
             self.at += 1;
             let kind = Kind::from_number(tag & 15)?;
-            let time = self.word(block, [1, 2, 3, 8][usize::from(tag >> 4 & 3)])?;
+            let time = self.word(padded, [1, 2, 3, 8][usize::from(tag >> 4 & 3)])?;
             self.tick = self.tick.wrapping_add(time);
             if kind == Kind::Wide {
-                let align_log2 = self.word(block, 1)? as u8;
-                let (size, slack) = (self.leb(block)?, self.leb(block)?);
-                wide = Some((size, (slack != WIDE_SLACK_UNKNOWN).then_some(slack), align_log2));
+                wide = Some(self.wide(padded)?);
                 continue;
             }
             let mut event =
                 Event { tick: self.tick, kind, address: 0, size: 0, slack: None, align_log2: 0 };
             if !matches!(kind, Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock) {
-                event.address = self.address(block, tag >> 6)?;
+                event.address = self.address(padded, tag >> 6)?;
             }
             if kind.is_alloc() || kind == Kind::ReallocEnd {
-                event.size = self.leb(block)?;
-                let slack = self.leb(block)?;
+                event.size = self.leb(padded)?;
+                let slack = self.leb(padded)?;
                 event.slack = (slack != SLACK_UNKNOWN).then_some(slack);
             }
             if let Some((size, slack, align_log2)) = wide {
                 event = Event { size, slack, align_log2, ..event };
             }
-            return Some(event);
+            return (self.at <= end).then_some(event);
         }
+        None
     }
 
-    fn word(&mut self, block: &[u8], bytes: usize) -> Option<u64> {
-        let mut word = [0; 8];
-        word[..bytes].copy_from_slice(block.get(self.at..self.at + bytes)?);
+    /// Size, slack and alignment of the event that follows.
+    #[cold]
+    fn wide(&mut self, padded: &[u8]) -> Option<(u64, Option<u64>, u8)> {
+        let align_log2 = self.word(padded, 1)? as u8;
+        let (size, slack) = (self.leb(padded)?, self.leb(padded)?);
+        Some((size, (slack != WIDE_SLACK_UNKNOWN).then_some(slack), align_log2))
+    }
+
+    #[inline(always)]
+    fn word(&mut self, padded: &[u8], bytes: usize) -> Option<u64> {
+        let word = padded.get(self.at..self.at + 8)?.try_into().map(u64::from_le_bytes).ok()?;
         self.at += bytes;
-        Some(u64::from_le_bytes(word))
+        Some(word & LOW_BYTES[bytes])
     }
 
-    fn address(&mut self, block: &[u8], form: u8) -> Option<u64> {
+    #[inline(always)]
+    fn address(&mut self, padded: &[u8], form: u8) -> Option<u64> {
         self.address = match form {
             0 => self.address,
             1 => {
-                let units = self.word(block, 2)? as i16;
+                let units = self.word(padded, 2)? as i16;
                 self.far(i64::from(units))
             }
             2 => {
-                let units = self.word(block, 3)? << 40;
+                let units = self.word(padded, 3)? << 40;
                 self.far(units as i64 >> 40)
             }
-            _ => self.word(block, 6)?,
+            _ => self.word(padded, 6)?,
         };
         Some(self.address)
     }
@@ -246,10 +363,21 @@ impl Decoder {
         self.address.wrapping_add_signed(units << 4)
     }
 
-    fn leb(&mut self, block: &[u8]) -> Option<u64> {
+    #[inline(always)]
+    fn leb(&mut self, padded: &[u8]) -> Option<u64> {
+        let byte = *padded.get(self.at)?;
+        if byte < 0x80 {
+            self.at += 1;
+            return Some(byte.into());
+        }
+        self.leb_long(padded)
+    }
+
+    #[inline(never)]
+    fn leb_long(&mut self, padded: &[u8]) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let byte = *block.get(self.at)?;
+            let byte = *padded.get(self.at)?;
             self.at += 1;
             value |= u64::from(byte & 0x7F) << shift;
             if byte < 0x80 {

@@ -1,6 +1,6 @@
 //! Reads a spool: an index of its blocks first, then the events of each thread in turn.
 
-use super::codec::{Decoder, Event};
+use super::codec::{Decoder, Event, Form, PADDING};
 use super::facts::FactReader;
 use super::{BLOCK_BYTES, BlockHead, HEAD_BYTES, Kind, checksum};
 use rustc_hash::FxHashMap;
@@ -105,24 +105,68 @@ impl Spool {
     }
 }
 
+/// Gets blocks from a spool: what all streams of a merge share.
+pub struct Loader<'a> {
+    spool: &'a Spool,
+    zstd: zstd::bulk::Decompressor<'static>,
+    stored: Vec<u8>,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader of blocks of `spool`.
+    pub fn new(spool: &'a Spool) -> io::Result<Loader<'a>> {
+        Ok(Loader { spool, zstd: zstd::bulk::Decompressor::new()?, stored: Vec::new() })
+    }
+
+    /// The block, unpacked and padded, in `out`; false if it is damaged.
+    fn load(&mut self, place: &Place, out: &mut Vec<u8>) -> io::Result<bool> {
+        let raw_len = place.head.raw_len as usize;
+        out.clear();
+        if place.head.kind != Kind::Events {
+            if !self.spool.stored(place, out)? {
+                return Ok(false);
+            }
+        } else {
+            out.reserve(raw_len + PADDING);
+            if !self.spool.stored(place, &mut self.stored)?
+                || self.zstd.decompress_to_buffer(&self.stored, out).is_err()
+            {
+                return Ok(false);
+            }
+        }
+        let whole = out.len() == raw_len;
+        out.resize(out.len() + PADDING, 0);
+        Ok(whole)
+    }
+}
+
+/// Events that a stream unpacks at once: few enough to stay in the first cache.
+const BATCH: usize = 256;
+
 /// The events of one thread, one after the other.
 pub struct Stream {
     places: std::vec::IntoIter<Place>,
+    /// The block being read, padded.
     block: Vec<u8>,
     decoder: Decoder,
-    next: Option<Event>,
+    /// Events unpacked; those before `at` are taken.
+    batch: Vec<Event>,
+    at: usize,
+    is_fresh: bool,
     /// Blocks that could not be read.
     pub damaged: u64,
 }
 
 impl Stream {
-    /// A stream over the blocks of a thread; reads nothing yet.
+    /// A stream over the blocks of a thread; reads nothing until [`Stream::begin`].
     pub fn new(places: Vec<Place>) -> Stream {
         Stream {
             places: places.into_iter(),
             block: Vec::new(),
-            decoder: Decoder::new(0),
-            next: None,
+            decoder: Decoder::new(Form::Packed, 0),
+            batch: Vec::new(),
+            at: 0,
+            is_fresh: false,
             damaged: 0,
         }
     }
@@ -132,44 +176,76 @@ impl Stream {
         self.places.as_slice().first().map(|place| place.head.first)
     }
 
+    /// Reads so far that `peek` shows the first event, if there is one. More of it does nothing.
+    pub fn begin(&mut self, loader: &mut Loader<'_>) -> io::Result<()> {
+        if self.at == self.batch.len() { self.refill(loader) } else { Ok(()) }
+    }
+
     /// Looks at the next event without taking it.
+    #[inline]
     pub fn peek(&self) -> Option<&Event> {
-        self.next.as_ref()
+        self.batch.get(self.at)
     }
 
-    /// Takes the next event, and reads on.
-    pub fn take(&mut self, spool: &Spool) -> io::Result<Option<Event>> {
-        let taken = self.next.take();
-        self.next = self.decoder.next(&self.block);
-        while self.next.is_none() && self.load(spool)? {
-            self.next = self.decoder.next(&self.block);
-        }
-        Ok(taken)
+    /// Steps over the event that `peek` shows, and reads on.
+    #[inline]
+    pub fn step(&mut self, loader: &mut Loader<'_>) -> io::Result<()> {
+        self.at += 1;
+        if self.at >= self.batch.len() { self.refill(loader) } else { Ok(()) }
     }
 
-    /// The rest of the current block, the event that `peek` shows first.
+    /// Events that were unpacked since somebody last asked, none of them taken yet.
+    #[inline]
+    pub fn fresh(&mut self) -> Option<&[Event]> {
+        std::mem::take(&mut self.is_fresh).then_some(&self.batch)
+    }
+
+    /// What was read of the current block and not taken, the event that `peek` shows first.
     pub fn rest_of_block(&self) -> impl Iterator<Item = Event> + '_ {
         let mut decoder = self.decoder.clone();
-        self.next.into_iter().chain(std::iter::from_fn(move || decoder.next(&self.block)))
+        let unpacked = self.batch.get(self.at..).unwrap_or_default();
+        unpacked.iter().copied().chain(std::iter::from_fn(move || decoder.next(&self.block)))
+    }
+
+    /// Unpacks the next events, of the next sound block where this one is over.
+    #[inline(never)]
+    fn refill(&mut self, loader: &mut Loader<'_>) -> io::Result<()> {
+        self.batch.clear();
+        (self.at, self.is_fresh) = (0, true);
+        loop {
+            self.unpack();
+            if !self.batch.is_empty() || !self.load(loader)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn unpack(&mut self) {
+        // A copy, so that its words stay in registers.
+        let mut decoder = self.decoder.clone();
+        while self.batch.len() < BATCH
+            && let Some(event) = decoder.next(&self.block)
+        {
+            self.batch.push(event);
+        }
+        self.decoder = decoder;
     }
 
     /// Reads the next block that is sound; false after the last.
-    fn load(&mut self, spool: &Spool) -> io::Result<bool> {
-        let mut stored = Vec::new();
+    fn load(&mut self, loader: &mut Loader<'_>) -> io::Result<bool> {
         for place in self.places.by_ref() {
-            let sound = spool.stored(&place, &mut stored)?;
-            let raw = match place.head.kind {
-                Kind::RawEvents => Ok(std::mem::take(&mut stored)),
-                _ => zstd::bulk::decompress(&stored, place.head.raw_len as usize),
-            };
-            if let (true, Ok(raw)) = (sound, raw) {
-                self.block = raw;
-                self.decoder = Decoder::new(place.head.first);
+            if loader.load(&place, &mut self.block)? {
+                let form = match place.head.kind {
+                    Kind::PlainEvents => Form::Plain,
+                    _ => Form::Packed,
+                };
+                self.decoder = Decoder::new(form, place.head.first);
                 return Ok(true);
             }
             self.damaged += 1;
         }
-        self.block = Vec::new();
+        // A thread that is over gives its memory back.
+        (self.block, self.batch) = (Vec::new(), Vec::new());
         Ok(false)
     }
 }

@@ -1,28 +1,43 @@
 //! A spool written and read back: every shape of event, cut-off files, damage.
 
-use super::codec::{Encoder, Event};
+use super::codec::{Encoder, Event, Form};
 use super::facts::FactWriter;
 use super::*;
-use freehold_record::packed::{Kind as Op, Packed, SLACK_UNKNOWN, WIDE_SLACK_UNKNOWN};
+use freehold_record::packed::{Kind as Op, Packed, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN};
 
 fn read_all(spool: &Spool, index: usize) -> Vec<Event> {
     let mut stream = Stream::new(spool.threads[index].2.clone());
-    stream.take(spool).unwrap();
-    std::iter::from_fn(|| stream.take(spool).unwrap()).collect()
+    let mut loader = Loader::new(spool).unwrap();
+    stream.begin(&mut loader).unwrap();
+    let next = || {
+        let event = stream.peek().copied()?;
+        stream.step(&mut loader).unwrap();
+        Some(event)
+    };
+    std::iter::from_fn(next).collect()
 }
 
 #[test]
 fn every_shape_of_event_survives() {
+    for form in [Form::Packed, Form::Plain] {
+        every_shape_survives(form);
+    }
+}
+
+fn every_shape_survives(form: Form) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("spool");
     let mut writer = SpoolWriter::create(&path).unwrap();
-    let mut encoder = Encoder::default();
+    let mut encoder = Encoder::new(form);
     let mut expected = Vec::new();
     let mut tick = 1 << 50;
     let addresses = [0x7FFF_0000_1230, 0x7FFF_0000_1230, 0x7FFF_0000_1270, 0x7FFF_0010_0000, 8, 0];
     for step in [0, 0xFF, 0x100, 0xFFFF, 0x1_0000, 0xFF_FFFF, 0x100_0000, 1 << 45] {
         for address in addresses {
             tick += step;
+            if tick >> TICK_BITS != (tick - step) >> TICK_BITS {
+                encoder.clock(Packed::clock(tick));
+            }
             let size = step & 0xFF_FFFF;
             encoder.push(Op::Malloc, Packed::new(Op::Malloc, address, 8, size, tick), tick);
             let event =
@@ -57,6 +72,8 @@ fn threads_are_read_apart_and_facts_in_order() {
     writer.fact(Kind::Start, 0, &FactWriter::default().number(7).texts(&words));
     for round in 0..3u64 {
         for thread in 0..2 {
+            // As after the plain beginning of a spool.
+            encoder.clear(Form::Packed);
             for step in 0..10 {
                 let tick = round * 100 + step;
                 encoder.push(Op::Free, Packed::new(Op::Free, tick, 0, 0, tick), tick);
@@ -83,7 +100,7 @@ fn what_a_killed_parent_leaves_is_read_to_its_last_whole_block() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("spool");
     let mut writer = SpoolWriter::create(&path).unwrap();
-    let mut encoder = Encoder::default();
+    let mut encoder = Encoder::new(Form::Plain);
     for block in 0..4u64 {
         encoder.push(Op::Free, Packed::new(Op::Free, 16, 0, 0, block), block);
         writer.events(0, 0, &mut encoder, Pace::Calm);
@@ -102,7 +119,7 @@ fn a_damaged_block_is_skipped_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("spool");
     let mut writer = SpoolWriter::create(&path).unwrap();
-    let mut encoder = Encoder::default();
+    let mut encoder = Encoder::new(Form::Plain);
     for block in 0..3u64 {
         encoder.push(Op::Free, Packed::new(Op::Free, 16, 0, 0, block), block);
         writer.events(0, 0, &mut encoder, Pace::Calm);
@@ -113,10 +130,12 @@ fn a_damaged_block_is_skipped_and_counted() {
     std::fs::write(&path, &bytes).unwrap();
     let spool = Spool::open(&path).unwrap();
     let mut stream = Stream::new(spool.threads[0].2.clone());
-    stream.take(&spool).unwrap();
+    let mut loader = Loader::new(&spool).unwrap();
+    stream.begin(&mut loader).unwrap();
     let mut ticks = Vec::new();
-    while let Some(event) = stream.take(&spool).unwrap() {
+    while let Some(event) = stream.peek() {
         ticks.push(event.tick);
+        stream.step(&mut loader).unwrap();
     }
     assert_eq!((ticks, stream.damaged), (vec![0, 2], 1));
 }

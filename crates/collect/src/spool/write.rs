@@ -1,9 +1,9 @@
 //! Writes a spool. The first error ends the writing: the file is cut back to its last whole block,
 //! and everything after is counted instead of stored.
 
-use super::codec::Encoder;
+use super::codec::{Encoder, Form};
 use super::facts::FactWriter;
-use super::{BlockHead, Kind};
+use super::{BlockHead, Kind, PLAIN_BYTES};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ const ZSTD_LEVEL: i32 = 1;
 /// Whether the drain keeps up with those who fill the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// It does: blocks are compressed.
+    /// It does: packed blocks are compressed.
     Calm,
-    /// It does not, and compressing would make the program wait: blocks are stored as they are.
+    /// It does not, and compressing would make the program wait: packed blocks are stored as they are.
     Behind,
 }
 
@@ -55,15 +55,21 @@ impl SpoolWriter {
         }
         let raw_len = raw.len() as u32;
         let head = |kind| BlockHead { kind, process, thread, count, first, raw_len, stored_len: 0 };
-        match pace {
-            Pace::Behind => self.store(head(Kind::RawEvents), raw),
-            Pace::Calm => self.compressed(head(Kind::Events), raw),
+        match (encoder.form(), pace) {
+            (Form::Plain, _) => self.store(head(Kind::PlainEvents), raw),
+            (Form::Packed, Pace::Behind) => self.store(head(Kind::RawEvents), raw),
+            (Form::Packed, Pace::Calm) => self.compressed(head(Kind::Events), raw),
         }
         match self.error {
             None => self.events += u64::from(count),
             Some(_) => self.lost += u64::from(count),
         }
-        encoder.clear();
+        encoder.clear(self.form());
+    }
+
+    /// The form in which new blocks are to be filled.
+    pub fn form(&self) -> Form {
+        if self.bytes < PLAIN_BYTES { Form::Plain } else { Form::Packed }
     }
 
     fn compressed(&mut self, head: BlockHead, raw: &[u8]) {

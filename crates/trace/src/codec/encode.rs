@@ -18,6 +18,8 @@ pub(crate) struct Encoder {
     first: Tick,
     last: Tick,
     count: u32,
+    /// So many events fit, however long they are; counted anew when used up.
+    room: usize,
 }
 
 impl Encoder {
@@ -40,8 +42,13 @@ impl Encoder {
     }
 
     /// Whether another event might not fit.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.building.raw_len() + MAX_EVENT > MAX_RAW
+        self.room == 0
+    }
+
+    fn count_room(&mut self) {
+        self.room = MAX_RAW.saturating_sub(self.building.raw_len()) / MAX_EVENT;
     }
 
     pub(crate) fn raw_len(&self) -> usize {
@@ -53,6 +60,7 @@ impl Encoder {
         self.requests.clear();
         self.ids.clear();
         self.count = 0;
+        self.count_room();
     }
 
     /// Appends the stored form to `out`.
@@ -74,6 +82,15 @@ impl Encoder {
         self.number(TIMES, tick.0.saturating_sub(self.last.0));
         self.last = tick;
         self.count += 1;
+        self.columns(tick, event);
+        self.room = self.room.saturating_sub(1);
+        if self.room == 0 {
+            self.count_room();
+        }
+    }
+
+    #[inline]
+    fn columns(&mut self, tick: Tick, event: &Event) {
         match *event {
             Event::Alloc { object, ref request } => self.alloc(object, request),
             Event::Free { object, remote } => self.free(object, remote),

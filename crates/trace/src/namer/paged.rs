@@ -42,6 +42,24 @@ impl<T: Copy + Default> Paged<T> {
         }
     }
 
+    /// The entry, if the array is long enough.
+    #[inline]
+    pub(super) fn try_get(&self, index: usize) -> Option<&T> {
+        match self.pages.get(index / PAGE)? {
+            Page::Own(page) => page.get(index % PAGE),
+            Page::Shared(page) => page.get(index % PAGE),
+        }
+    }
+
+    /// The entries from `index` to the end of its page.
+    #[inline]
+    pub(super) fn rest_of_page(&self, index: usize) -> &[T] {
+        match &self.pages[index / PAGE] {
+            Page::Own(page) => &page[index % PAGE..],
+            Page::Shared(page) => &page[index % PAGE..],
+        }
+    }
+
     /// Sets an entry, growing to hold it. Amortised O(1).
     #[inline]
     pub(super) fn set(&mut self, index: usize, value: T) {

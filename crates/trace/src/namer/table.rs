@@ -108,16 +108,25 @@ impl Table {
         Table { slots: self.slots.share(), bits: self.bits, len: self.len }
     }
 
+    /// The id that stands where `address` is looked for first, which is most often its own. Only
+    /// good for bringing memory nearer.
+    #[inline]
+    pub(super) fn guess(&self, address: u64) -> u32 {
+        self.slots.get(self.home(address)).id
+    }
+
     /// The slot that holds `address`, or the empty one where it belongs.
     #[inline]
     fn find(&self, address: u64) -> (usize, Slot) {
-        let mut at = self.home(address);
+        let mut start = self.home(address);
         loop {
-            let slot = *self.slots.get(at);
-            if slot.key == 0 || slot.address() == address {
-                return (at, slot);
+            let page = self.slots.rest_of_page(start);
+            for (step, slot) in page.iter().enumerate() {
+                if slot.key == 0 || slot.address() == address {
+                    return (start + step, *slot);
+                }
             }
-            at = self.after(at);
+            start = self.after(start + page.len() - 1);
         }
     }
 
@@ -136,6 +145,9 @@ impl Table {
     /// Empties the slot `gap`, moving later entries of the same run back where they may go.
     #[inline]
     fn close_gap(&mut self, mut gap: usize) {
+        if self.slots.get(self.after(gap)).key == 0 {
+            return self.slots.set(gap, Slot::default());
+        }
         let mask = (1usize << self.bits) - 1;
         let mut at = gap;
         loop {
