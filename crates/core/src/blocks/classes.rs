@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariant: a row's bit is set when one of its classes' bits is. Neighbours: `good_fit` keeps a
-//! list per class, `forest` and `first_fit` a tree.
+//! list per class, `forest` a tree.
 
 #![deny(unsafe_code)]
 

@@ -125,6 +125,7 @@ impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
     unsafe fn foresee_free(&self, payload: NonNull<u8>, distance: Distance) {
         // SAFETY: the caller's promise is the one asked for here.
         let block = unsafe { self.tags.block_of(payload) };
+        self.index.foresee_place(&self.tags, block, distance);
         match distance {
             Distance::Far => self.tags.fetch(block),
             Distance::Middle => {

@@ -8,6 +8,7 @@ use super::classes::Class;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
+use crate::policy::Distance;
 
 /// Finds free blocks. `Default` is the index without blocks.
 ///
@@ -57,6 +58,9 @@ pub trait FreeIndex: Default {
     fn foresee_find(&self, _need: Granules) -> Option<Block> {
         None
     }
+
+    /// A hint: `insert` of what is used now and begins at `block` comes soon, if it does not merge.
+    fn foresee_place(&self, _tags: &Tags, _block: Block, _distance: Distance) {}
 
     /// A hint: `insert` of a block of `size` comes soon.
     fn foresee_insert(&self, _tags: &Tags, _size: Granules) {}

@@ -2,60 +2,61 @@
 //! ways inside the blocks.
 //!
 //! Taking a block in walks from the lowest one, as the papers' algorithms do: O(free blocks).
-//! The fits that use it differ in what they look for, and are the yardstick that the trees are
-//! measured against; nobody would ship them.
+//! The fits that use it are the yardstick that the trees are measured against; nobody would ship
+//! them. First and next fit stop at the first block that fits ([`AddressOrder`]), best and worst fit
+//! look at all of them ([`Scan`]).
 
 #![deny(unsafe_code)]
 
-use super::index::Census;
+use super::index::{Census, FreeIndex};
+use super::order::AddressOrder;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use core::marker::PhantomData;
 
 const NEXT: usize = 0;
 const PREV: usize = 1;
 
 /// The list; see the module.
 #[derive(Debug, Default)]
-pub(super) struct AddressList {
+pub struct AddressList {
     head: Option<Block>,
 }
 
 impl AddressList {
     /// The lowest free block.
-    pub(super) fn head<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
+    fn head<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
         view.step(Step::Index);
         self.head
     }
 
     /// The free block after `block`.
-    pub(super) fn next<P: Probe>(&self, view: &mut View<P>, block: Block) -> Option<Block> {
+    fn next<P: Probe>(&self, view: &mut View<P>, block: Block) -> Option<Block> {
         view.link(block, NEXT)
     }
 
-    /// The first block from `from` up to, but not at, `until` that holds `need`.
-    pub(super) fn first_from<P: Probe>(
+    /// The first block from `from` on that holds `need`.
+    fn first_from<P: Probe>(
         &self,
         view: &mut View<P>,
         from: Option<Block>,
-        until: Option<Block>,
         need: Granules,
     ) -> Option<Block> {
         let mut at = from;
-        while at != until {
-            let block = at?;
+        while let Some(block) = at {
             view.step(Step::Inspect);
             if view.size(block) >= need {
-                return at;
+                break;
             }
             at = self.next(view, block);
         }
-        None
+        at
     }
 
     /// The lowest block for which `better(its size, the best size so far)`, of those that hold
     /// `need`.
-    pub(super) fn best_by<P: Probe>(
+    fn best_by<P: Probe>(
         &self,
         view: &mut View<P>,
         need: Granules,
@@ -72,31 +73,6 @@ impl AddressList {
             at = self.next(view, block);
         }
         best.map(|(block, _)| block)
-    }
-
-    /// Takes in `block`, at its place.
-    pub(super) fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
-        let (mut prev, mut next) = (None, self.head(view));
-        while let Some(above) = next.filter(|&next| next < block) {
-            prev = next;
-            next = self.next(view, above);
-        }
-        self.put_between(view, block, prev, next);
-    }
-
-    /// Forgets `block`; tells which one came after it.
-    pub(super) fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block) -> Option<Block> {
-        let (prev, next) = (view.link(block, PREV), view.link(block, NEXT));
-        self.join(view, prev, next);
-        next
-    }
-
-    /// Puts `new` where `old` was.
-    pub(super) fn replace<P: Probe>(&mut self, view: &mut View<P>, old: Block, new: Block) {
-        if old != new {
-            let (prev, next) = (view.link(old, PREV), view.link(old, NEXT));
-            self.put_between(view, new, prev, next);
-        }
     }
 
     fn put_between<P: Probe>(
@@ -131,21 +107,60 @@ impl AddressList {
         view.step(Step::Index);
         self.head = head;
     }
+}
 
-    /// The length of the longest block. O(free blocks).
-    pub(super) fn largest(&self, tags: &Tags) -> Granules {
-        let mut view = tags.quiet();
-        let mut largest = Granules::default();
-        let mut at = self.head;
-        while let Some(block) = at {
-            largest = largest.max(view.size(block));
-            at = view.link(block, NEXT);
+impl AddressOrder for AddressList {
+    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
+        let (mut prev, mut next) = (None, self.head(view));
+        while let Some(above) = next.filter(|&next| next < block) {
+            prev = next;
+            next = self.next(view, above);
         }
-        largest
+        self.put_between(view, block, prev, next);
     }
 
-    /// Walks the list.
-    pub(super) fn check(&self, tags: &Tags) -> Result<Census, Broken> {
+    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
+        let (prev, next) = (view.link(block, PREV), view.link(block, NEXT));
+        self.join(view, prev, next);
+    }
+
+    fn replace<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        (old, _): (Block, Granules),
+        (new, _): (Block, Granules),
+    ) {
+        if old != new {
+            let (prev, next) = (view.link(old, PREV), view.link(old, NEXT));
+            self.put_between(view, new, prev, next);
+        }
+    }
+
+    fn after<P: Probe>(&self, view: &mut View<P>, block: Block) -> Option<Block> {
+        self.next(view, block)
+    }
+
+    fn first_fit<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        let head = self.head(view);
+        self.first_from(view, head, need)
+    }
+
+    fn first_fit_from<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        from: Block,
+        need: Granules,
+    ) -> Option<Block> {
+        self.first_from(view, Some(from), need)
+    }
+
+    fn largest(&self, tags: &Tags) -> Granules {
+        let mut view = tags.quiet();
+        let longest = self.best_by(&mut view, Granules::default(), |size, longest| size > longest);
+        longest.map_or(Granules::default(), |block| view.size(block))
+    }
+
+    fn check(&self, tags: &Tags) -> Result<Census, Broken> {
         let mut view = tags.quiet();
         let mut census = Census::default();
         let (mut at, mut prev) = (self.head, None);
@@ -158,5 +173,46 @@ impl AddressList {
             at = view.link(block, NEXT);
         }
         Ok(census)
+    }
+}
+
+/// Which of two lengths that both fit a fit would rather have.
+pub trait Preference: Default {
+    /// Whether `size` is better than `best`, which a lower block has.
+    fn is_better(size: Granules, best: Granules) -> bool;
+}
+
+/// The free blocks in a list by address, all of which are looked at for the best.
+#[derive(Debug, Default)]
+pub struct Scan<W>(AddressList, PhantomData<W>);
+
+impl<W: Preference> FreeIndex for Scan<W> {
+    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        self.0.insert(view, block, size);
+    }
+
+    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        self.0.remove(view, block, size);
+    }
+
+    fn replace<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        old: (Block, Granules),
+        new: (Block, Granules),
+    ) {
+        self.0.replace(view, old, new);
+    }
+
+    fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        self.0.best_by(view, need, W::is_better)
+    }
+
+    fn largest(&self, tags: &Tags) -> Granules {
+        self.0.largest(tags)
+    }
+
+    fn check(&self, tags: &Tags) -> Result<Census, Broken> {
+        self.0.check(tags)
     }
 }

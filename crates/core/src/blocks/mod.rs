@@ -3,7 +3,7 @@
 //! ```text
 //!   first_fit  next_fit  best_fit  worst_fit  good_fit      the choice: a FreeIndex each
 //!   exact_fit  dmrt (small: exact, normal: good, large: worst)
-//!   lowest    forest                                        ... by size class (classes)
+//!   order: zones or list    forest                         ... by address, by size class (classes)
 //!   tree (O(log n))    list (as in the books)    stack      structures inside the free blocks
 //!                      heap (index)                 buddy   the mechanism: split, merge, resize
 //!                      tags (walk)                          the layout: all header arithmetic
@@ -29,8 +29,8 @@ mod good_fit;
 mod heap;
 mod index;
 mod list;
-mod lowest;
 mod next_fit;
+mod order;
 pub mod realtime;
 mod region;
 mod stack;
@@ -38,6 +38,7 @@ mod tags;
 mod tree;
 mod walk;
 mod worst_fit;
+mod zones;
 
 pub use best_fit::{BestFit, BestFitList};
 pub use buddy::Buddy;

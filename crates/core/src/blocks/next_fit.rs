@@ -4,34 +4,33 @@
 //! on from its beginning. The rover stays with what is left of the block it last found; when its
 //! block is used up or merged away, with the next free one, or with the whole it became part of.
 //! Knuth, The Art of Computer Programming 1, section 2.5, exercise 6.
+//!
+//! (The second search, from the beginning, is not told to end at the rover: what lies beyond does
+//! not fit, as the first one found. Only a request that fails walks a list of the books' further
+//! than they would.)
 
 #![deny(unsafe_code)]
 
 use super::heap::BlockHeap;
-use super::index::{Census, FreeIndex};
+use super::index::{Census, FreeIndex, LongestTwo};
 use super::list::AddressList;
+use super::order::AddressOrder;
 use super::tags::{Block, Granules, Tags, View};
-use super::tree::{ByAddress, Treap};
+use super::zones::Zones;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use crate::policy::Distance;
 
 /// Next fit in O(log n).
-pub type NextFit = BlockHeap<NextTree>;
+pub type NextFit = BlockHeap<Roving<Zones>>;
 
 /// Next fit, walking the list as the books do. Chooses what [`NextFit`] chooses.
-pub type NextFitList = BlockHeap<NextList>;
+pub type NextFitList = BlockHeap<Roving<AddressList>>;
 
-/// The free blocks in a tree by address, and the rover.
+/// The free blocks by address, and the rover.
 #[derive(Debug, Default)]
-pub struct NextTree {
-    tree: Treap<ByAddress>,
-    rover: Rover,
-}
-
-/// The free blocks in a list by address, and the rover.
-#[derive(Debug, Default)]
-pub struct NextList {
-    list: AddressList,
+pub struct Roving<O> {
+    blocks: O,
     rover: Rover,
 }
 
@@ -57,17 +56,17 @@ impl Rover {
     }
 }
 
-impl FreeIndex for NextTree {
+impl<O: AddressOrder> FreeIndex for Roving<O> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
-        self.tree.insert(view, block, size);
+        self.blocks.insert(view, block, size);
     }
 
-    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
+    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         if self.rover.get(view) == Some(block) {
-            let next = self.tree.after(view, block);
+            let next = self.blocks.after(view, block);
             self.rover.set(view, next);
         }
-        self.tree.remove(view, block);
+        self.blocks.remove(view, block, size);
     }
 
     fn replace<P: Probe>(
@@ -79,74 +78,40 @@ impl FreeIndex for NextTree {
         if self.rover.get(view) == Some(old.0) {
             self.rover.set(view, Some(new.0));
         }
-        self.tree.replace(view, old, new);
-    }
-
-    fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        let found = match self.rover.get(view) {
-            Some(rover) => self
-                .tree
-                .first_fit_from(view, rover, need)
-                .or_else(|| self.tree.first_fit(view, need)),
-            None => self.tree.first_fit(view, need),
-        }?;
-        self.rover.set(view, Some(found));
-        Some(found)
-    }
-
-    fn largest(&self, tags: &Tags) -> Granules {
-        self.tree.largest(tags)
-    }
-
-    fn check(&self, tags: &Tags) -> Result<Census, Broken> {
-        self.rover.check(tags)?;
-        let mut census = Census::default();
-        self.tree.check(tags, &mut census, |_| true)?;
-        Ok(census)
-    }
-}
-
-impl FreeIndex for NextList {
-    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
-        self.list.insert(view, block);
-    }
-
-    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
-        let next = self.list.remove(view, block);
-        if self.rover.get(view) == Some(block) {
-            self.rover.set(view, next);
-        }
-    }
-
-    fn replace<P: Probe>(
-        &mut self,
-        view: &mut View<P>,
-        old: (Block, Granules),
-        new: (Block, Granules),
-    ) {
-        if self.rover.get(view) == Some(old.0) {
-            self.rover.set(view, Some(new.0));
-        }
-        self.list.replace(view, old.0, new.0);
+        self.blocks.replace(view, old, new);
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
         let rover = self.rover.get(view);
-        let head = self.list.head(view);
-        let found = match self.list.first_from(view, rover, None, need) {
-            None => self.list.first_from(view, head, rover, need),
-            found => found,
-        }?;
+        let found = rover.and_then(|rover| self.blocks.first_fit_from(view, rover, need));
+        let found = match found {
+            None => self.blocks.first_fit(view, need)?,
+            Some(found) => found,
+        };
         self.rover.set(view, Some(found));
         Some(found)
     }
 
+    #[inline]
+    fn foresee_place(&self, tags: &Tags, block: Block, distance: Distance) {
+        self.blocks.foresee_insert(tags, block, distance);
+    }
+
+    #[inline]
+    fn foresee_remove(&self, tags: &Tags, block: Block) {
+        self.blocks.foresee_remove(tags, block);
+    }
+
     fn largest(&self, tags: &Tags) -> Granules {
-        self.list.largest(tags)
+        self.blocks.largest(tags)
+    }
+
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        self.blocks.longest_two(tags)
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
         self.rover.check(tags)?;
-        self.list.check(tags)
+        self.blocks.check(tags)
     }
 }

@@ -31,6 +31,7 @@ use super::index::{Census, LongestTwo};
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use crate::policy::Distance;
 use core::marker::PhantomData;
 
 const LEFT: usize = 0;
@@ -39,7 +40,7 @@ const UP: usize = 2;
 const MAX: usize = 3;
 
 /// The order of a tree.
-pub(super) trait Key: Default {
+pub trait Key: Default {
     /// Whether `MAX` is kept.
     const MAXIMA: bool;
 
@@ -52,16 +53,16 @@ pub(super) trait Key: Default {
 
 /// From the lowest address to the highest, knowing the longest block of every subtree.
 #[derive(Debug, Default)]
-pub(super) struct ByAddress;
+pub struct ByAddress;
 
 /// From the shortest block to the longest, the lower address first.
 #[derive(Debug, Default)]
-pub(super) struct BySize;
+pub struct BySize;
 
 /// From the shortest block to the longest, the higher address first: the last one is the longest
 /// and, of several, the lowest.
 #[derive(Debug, Default)]
-pub(super) struct BySizeDown;
+pub struct BySizeDown;
 
 impl Key for ByAddress {
     const MAXIMA: bool = true;
@@ -119,7 +120,7 @@ fn other(side: usize) -> usize {
 
 /// The tree; see the module.
 #[derive(Debug, Default)]
-pub(super) struct Treap<K> {
+pub struct Treap<K> {
     root: Option<Block>,
     key: PhantomData<K>,
 }
@@ -417,12 +418,12 @@ impl<K: Key> Treap<K> {
         first
     }
 
-    /// Walks the tree in order, by its own links; counts its blocks, whose sizes `belong`.
+    /// Walks the tree in order, by its own links; counts its blocks, which all `belong`.
     pub(super) fn check(
         &self,
         tags: &Tags,
         census: &mut Census,
-        belongs: impl Fn(Granules) -> bool,
+        belongs: impl Fn(Block, Granules) -> bool,
     ) -> Result<(), Broken> {
         let mut view = tags.quiet();
         let Some(root) = self.root else { return Ok(()) };
@@ -433,8 +434,8 @@ impl<K: Key> Treap<K> {
         let mut prev_key = None;
         while let Some(block) = at {
             census.add_indexed(tags, block)?;
-            let right = belongs(view.size(block));
-            Broken::unless(right, "a tree holds blocks of its sizes", block.tag_at())?;
+            let right = belongs(block, view.size(block));
+            Broken::unless(right, "a tree holds blocks of its kind", block.tag_at())?;
             let key = K::read(&mut view, block);
             let rising = prev_key.is_none_or(|prev| prev < key);
             Broken::unless(rising, "a tree is in the order of its key", block.tag_at())?;
@@ -493,9 +494,35 @@ fn leftmost_checked(tags: &Tags, tree: Block) -> Result<Block, Broken> {
 
 /// Searches that `MAX` makes possible.
 impl Treap<ByAddress> {
-    /// The length of the longest block. O(1).
+    /// The length of the longest block, unwatched. O(1).
     pub(super) fn largest(&self, tags: &Tags) -> Granules {
         self.max(&mut tags.quiet(), self.root)
+    }
+
+    /// The length of the longest block. O(1).
+    pub(super) fn longest<P: Probe>(&self, view: &mut View<P>) -> Granules {
+        let root = self.root(view);
+        self.max(view, root)
+    }
+
+    /// Fetches the first blocks on the way from the root to the place of `block`: with every step
+    /// nearer in time one more.
+    #[inline]
+    pub(super) fn foresee_insert(&self, tags: &Tags, block: Block, distance: Distance) {
+        let steps = match distance {
+            Distance::Far => 0,
+            Distance::Middle => 1,
+            Distance::Near => 2,
+        };
+        let mut view = tags.quiet();
+        let mut at = self.root;
+        for _ in 0..steps {
+            let Some(here) = at else { return };
+            at = view.link(here, if block < here { LEFT } else { RIGHT });
+        }
+        if let Some(here) = at {
+            tags.fetch(here);
+        }
     }
 
     /// The lowest block that holds `need`.
