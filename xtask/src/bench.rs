@@ -16,7 +16,7 @@ mod latency;
 mod launch;
 pub mod peers;
 pub mod place;
-mod raw;
+pub mod raw;
 pub mod recorder;
 mod redis;
 mod returns;
@@ -27,7 +27,7 @@ mod startup;
 mod stats;
 mod suite;
 mod summary;
-mod table;
+pub mod table;
 
 use allocators::Allocator;
 use clap::{Args, Subcommand};

@@ -5,6 +5,7 @@
 //! battery   every case under glibc, then under Freehold; a case that glibc fails does not count
 //! suites    which programs, and what their cases are (scripts of ours in xtask/soak, and the programs' own tests)
 //! debian    the sources that hold a program's own tests
+//! ours      our own long tests: the oracle for millions of calls, ThreadSanitizer
 //! ```
 //!
 //! Invariant: a test counts only if it passed under glibc in the same run, and a test that then fails is run again,
@@ -13,6 +14,7 @@
 mod battery;
 mod case;
 mod debian;
+mod ours;
 mod suites;
 
 use crate::bench::{facts, peers, place};
@@ -77,6 +79,7 @@ enum Outcome {
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.list {
         suites::ALL.iter().for_each(|suite| println!("{:10} {}", suite.name, suite.sentence));
+        ours::ALL.iter().for_each(|own| println!("{:10} {}", own.name, own.sentence));
         return Ok(ExitCode::SUCCESS);
     }
     let place = place::open()?;
@@ -95,11 +98,23 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         report(suite.name, &outcome, began.elapsed().as_secs());
         results.push((suite.name, outcome));
     }
+    for own in ours::ALL.iter().filter(|own| !options.short && options.chooses(own.name)) {
+        let began = Instant::now();
+        let outcome = Outcome::of(ours::run(own, &workshop));
+        report(own.name, &outcome, began.elapsed().as_secs());
+        results.push((own.name, outcome));
+    }
     let _ = std::fs::remove_dir_all(library.parent().unwrap_or(&library));
     if options.json {
         println!("{:#}", document(&results));
     }
     Ok(verdict(&results))
+}
+
+impl Outcome {
+    fn of(result: anyhow::Result<Tally>) -> Outcome {
+        result.map_or_else(|why| Outcome::Absent(format!("{why:#}")), Outcome::Ran)
+    }
 }
 
 impl Options {
@@ -138,10 +153,7 @@ fn run_suite(
     plan.cases.retain(|case| case.name.contains(&options.case));
     let (part, parts) = options.part;
     plan.cases = plan.cases.into_iter().skip(part - 1).step_by(parts).collect();
-    match battery::run(suite.name, plan, workshop, columns, usize::from(options.jobs)) {
-        Ok(tally) => Outcome::Ran(tally),
-        Err(why) => Outcome::Absent(format!("{why:#}")),
-    }
+    Outcome::of(battery::run(suite.name, plan, workshop, columns, usize::from(options.jobs)))
 }
 
 fn report(name: &str, outcome: &Outcome, seconds: u64) {

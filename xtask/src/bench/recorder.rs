@@ -3,14 +3,22 @@
 //! Every round runs each program once under each tool, in an order that moves by one from round to
 //! round, so that slow spells of the machine meet all tools alike. Raw data always stays. A tool or a
 //! program that is not there is said aloud and left out.
+//!
+//! Of a program, two times are told apart: until the program itself has ended, which is what recording
+//! slows down, and what the tool takes after that. The pair loop and the load on redis measure
+//! themselves.
+
+mod program_end;
 
 use super::{facts, raw::Raw, stats};
 use crate::sources;
 use anyhow::{Context, bail};
+use program_end::ProgramEnd;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How often, and where to.
@@ -25,6 +33,9 @@ pub struct Options {
     /// Pairs of malloc and free a thread in the pair loop.
     #[arg(long, default_value_t = 3_000_000)]
     pairs: u64,
+    /// Only these tools, separated by commas; `none` is always run.
+    #[arg(long, value_delimiter = ',')]
+    tools: Vec<String>,
     /// Measures this command instead of building one.
     #[arg(long)]
     freehold: Option<PathBuf>,
@@ -42,6 +53,8 @@ struct Bench {
     sources: PathBuf,
     scratch: PathBuf,
     freehold: PathBuf,
+    /// The interpreter itself: what `PATH` names may be a script that starts dozens of processes first.
+    python: String,
 }
 
 /// A program: how its command line is made from a tool's words, and what its number means.
@@ -51,34 +64,44 @@ struct Program {
     command: fn(&Bench, &Options, &[String]) -> Vec<String>,
 }
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 8] = [
     Program { name: "pair-1", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "1") },
     Program { name: "pair-2", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "2") },
     Program {
         name: "python3",
         unit: "s",
-        command: |b, _, tool| after(tool, &["python3", &b.source("python.py")]),
+        command: |b, _, tool| b.started(tool, &[&b.python, &b.source("python.py")]),
     },
     // The interpreter's own allocator serves small objects; without it, every one of them is malloc's.
     Program {
         name: "python3-malloc",
         unit: "s",
         command: |b, _, tool| {
-            after(tool, &["env", "PYTHONMALLOC=malloc", "python3", &b.source("python.py")])
+            let words = ["env", "PYTHONMALLOC=malloc", &b.python, &b.source("python.py")];
+            b.started(tool, &words)
         },
     },
     Program {
         name: "gcc",
         unit: "s",
         command: |b, _, tool| {
-            after(tool, &["g++", "-O2", "-c", "-o", &b.made("out.o"), &b.source("compile.cc")])
+            let (object, source) = (b.made("out.o"), b.source("compile.cc"));
+            b.started(tool, &["g++", "-O2", "-c", "-o", &object, &source])
         },
     },
     Program {
         name: "sqlite3",
         unit: "s",
         command: |b, _, tool| {
-            after(tool, &["sqlite3", ":memory:", &format!(".read {}", b.source("table.sql"))])
+            b.started(tool, &["sqlite3", ":memory:", &format!(".read {}", b.source("table.sql"))])
+        },
+    },
+    Program {
+        name: "git-log",
+        unit: "s",
+        command: |b, _, tool| {
+            let root = sources::root().display().to_string();
+            b.started(tool, &["git", "-C", &root, "log", "--stat"])
         },
     },
     Program {
@@ -117,6 +140,17 @@ impl Bench {
         self.scratch.join(name).display().to_string()
     }
 
+    /// The program under the tool, its process id left in a file.
+    fn started(&self, tool: &[String], words: &[&str]) -> Vec<String> {
+        let (start, file) = (self.made("start"), self.process_file());
+        let begun = after(tool, &[&start, &file.display().to_string()]);
+        after(&begun, words)
+    }
+
+    fn process_file(&self) -> PathBuf {
+        self.scratch.join("process")
+    }
+
     /// The words before the program's.
     fn tool(&self, tool: &str) -> Vec<String> {
         match tool {
@@ -144,12 +178,15 @@ impl Bench {
             sources: root.join("bench/recorder"),
             scratch: target.join("bench-recorder"),
             freehold: options.freehold.clone().unwrap_or_else(|| target.join("release/freehold")),
+            python: interpreter().unwrap_or_else(|| "python3".to_owned()),
         };
         std::fs::create_dir_all(&bench.scratch)?;
         if options.freehold.is_none() {
             must("cargo", &["build", "--release", "--quiet", "-p", "freehold-cli"])?;
         }
-        let (pair, shim) = (bench.made("pair"), bench.made("mtrace.so"));
+        let (pair, start, shim) =
+            (bench.made("pair"), bench.made("start"), bench.made("mtrace.so"));
+        must("cc", &["-O2", "-o", &start, &bench.source("start.c")])?;
         must("cc", &["-O2", "-fno-builtin", "-pthread", "-o", &pair, &bench.source("pair.c")])?;
         must("cc", &["-O2", "-shared", "-fPIC", "-o", &shim, &bench.source("mtrace.c")])?;
         Ok(bench)
@@ -159,28 +196,46 @@ impl Bench {
     fn run(&self, program: &Program, options: &Options, tool: &str) -> anyhow::Result<Run> {
         let words = (program.command)(self, options, &self.tool(tool));
         let (first, rest) = words.split_first().context("a program has a name")?;
+        let _ = std::fs::remove_file(self.process_file());
+        let over = AtomicBool::new(false);
         let (begun, cpu) = (Instant::now(), children_cpu_s());
-        let output = Command::new(first).args(rest).stdin(Stdio::null()).output();
-        let wall = begun.elapsed().as_secs_f64();
+        let (output, ended) = std::thread::scope(|scope| {
+            let end = ProgramEnd::watch(scope, self.process_file(), &over);
+            let output = Command::new(first).args(rest).stdin(Stdio::null()).output();
+            over.store(true, Ordering::Relaxed);
+            (output, end.when())
+        });
+        let whole = begun.elapsed().as_secs_f64();
         let output = output.with_context(|| format!("{first} cannot be run"))?;
         if !output.status.success() {
             bail!("{words:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
         }
         let cpu = number_after("cpu ", &output).unwrap_or(children_cpu_s() - cpu);
-        let wall = number_after("measured ", &output).unwrap_or(wall);
-        Ok(Run { wall, cpu, said: said(&output) })
+        let ran = ended.map_or(whole, |ended| (ended - begun).as_secs_f64());
+        let wall = number_after("measured ", &output).unwrap_or(ran);
+        Ok(Run { wall, after_s: whole - ran, cpu, said: said(&output) })
     }
 }
 
 /// What one run gave, in the unit of its program.
 struct Run {
-    /// What passed.
+    /// What passed until the program had ended, or what the program measured itself.
     wall: f64,
+    /// Seconds that passed between the program's end and the tool's.
+    after_s: f64,
     /// Processor time: of the loop's slowest thread in the pair loop, elsewhere of all processes
     /// together, the recorder's included. It stands still while a busy machine runs others.
     cpu: f64,
     /// What the recorder said of itself.
     said: Value,
+}
+
+/// The interpreter that `python3` ends up in.
+fn interpreter() -> Option<String> {
+    let asked = ["-c", "import sys; print(sys.executable)"];
+    let output = Command::new("python3").args(asked).output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!path.is_empty()).then_some(path)
 }
 
 /// Processor seconds of all children that have ended, to 10 ms. 0 where /proc does not tell.
@@ -228,6 +283,7 @@ fn is_there(name: &str) -> bool {
                 "redis" => "redis-server",
                 "gcc" => "g++",
                 "python3-malloc" => "python3",
+                "git-log" => "git",
                 other => other,
             };
             let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -243,7 +299,11 @@ fn is_there(name: &str) -> bool {
 /// Measures, prints the medians, keeps the raw data.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let bench = Bench::open(options)?;
-    let tools: Vec<&str> = TOOLS.into_iter().filter(|tool| is_there(tool)).collect();
+    let wanted = |tool: &&str| {
+        let named = options.tools.is_empty() || options.tools.iter().any(|name| name == tool);
+        *tool == "none" || named
+    };
+    let tools: Vec<&str> = TOOLS.into_iter().filter(wanted).filter(|tool| is_there(tool)).collect();
     let head = facts::head(&[], usize::from(options.runs), false);
     let mut raw = Raw::create(&sources::root().join(&options.out), &head)?;
     for program in PROGRAMS.iter().filter(|program| program.name.contains(&options.only)) {
@@ -258,51 +318,80 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             _ => true,
         };
         let tools: Vec<&str> = tools.iter().copied().filter(fits).collect();
-        let (mut walls, mut cpus) = (Numbers::new(), Numbers::new());
-        let mut bytes = Vec::new();
+        let mut seen = Seen::default();
         for round in 0..=usize::from(options.runs) {
             for step in 0..tools.len() {
                 let tool = tools[(round + step) % tools.len()];
-                let Run { wall, cpu, said } = bench.run(program, options, tool)?;
+                let run = bench.run(program, options, tool)?;
                 let counted = round > 0;
                 raw.push(&json!({
                     "kind": "run", "program": program.name, "tool": tool, "round": round,
-                    "counted": counted, "unit": program.unit, "value": wall, "cpu": cpu, "summary": said,
+                    "counted": counted, "unit": program.unit, "value": run.wall,
+                    "after_s": run.after_s, "cpu": run.cpu, "summary": run.said,
                 }))?;
                 if counted {
-                    walls.entry(tool).or_default().push(wall);
-                    cpus.entry(tool).or_default().push(cpu);
-                    bytes.extend(bytes_per_event(&said));
+                    seen.add(tool, &run);
                 }
             }
         }
-        print(program, &tools, &walls, &cpus, &bytes);
+        seen.print(program, &tools);
     }
     println!("raw data: {}", raw.finish()?.display());
     Ok(())
 }
 
-fn bytes_per_event(summary: &Value) -> Option<f64> {
-    let events = summary["events"].as_f64().filter(|&events| events > 0.0)?;
-    Some(summary["bytes"].as_f64()? / events)
-}
-
 /// Of each tool, one number a round.
 type Numbers<'a> = BTreeMap<&'a str, Vec<f64>>;
 
-fn print(program: &Program, tools: &[&str], walls: &Numbers, cpus: &Numbers, bytes: &[f64]) {
-    println!("{}: medians, what passed and processor time", program.name);
-    for tool in tools {
-        let cost = |numbers: &Numbers| {
-            let (median, none) = (stats::median(&numbers[tool]), stats::median(&numbers["none"]));
-            match program.unit {
-                "ns/event" => format!("{median:9.1} ns/event ({:+.1})", median - none),
-                _ => format!("{median:9.3} s ({:.2} x)", median / none),
-            }
-        };
-        println!("  {tool:10} {}   cpu {}", cost(walls), cost(cpus));
+/// What was measured of one program.
+#[derive(Default)]
+struct Seen<'a> {
+    walls: Numbers<'a>,
+    afters: Numbers<'a>,
+    cpus: Numbers<'a>,
+    /// Bytes of the trace for each event in it.
+    bytes: Vec<f64>,
+    /// Nanoseconds that the finisher took for each event.
+    finishing: Vec<f64>,
+}
+
+impl<'a> Seen<'a> {
+    fn add(&mut self, tool: &'a str, run: &Run) {
+        self.walls.entry(tool).or_default().push(run.wall);
+        self.afters.entry(tool).or_default().push(run.after_s);
+        self.cpus.entry(tool).or_default().push(run.cpu);
+        if let Some(events) = run.said["events"].as_f64().filter(|&events| events > 0.0) {
+            self.bytes.extend(run.said["bytes"].as_f64().map(|bytes| bytes / events));
+            self.finishing.extend(run.said["finishing_s"].as_f64().map(|s| s * 1e9 / events));
+        }
     }
-    if !bytes.is_empty() {
-        println!("  {:.2} bytes an event on disk", stats::median(bytes));
+
+    fn print(&self, program: &Program, tools: &[&str]) {
+        println!(
+            "{}: medians of what passed, of the tool's time after it, of processor time",
+            program.name
+        );
+        for tool in tools {
+            let cost = |numbers: &Numbers<'_>| {
+                let (median, none) =
+                    (stats::median(&numbers[tool]), stats::median(&numbers["none"]));
+                match program.unit {
+                    "ns/event" => format!("{median:9.1} ns/event ({:+.1})", median - none),
+                    _ => format!("{median:9.3} s ({:.2} x)", median / none),
+                }
+            };
+            let after = stats::median(&self.afters[tool]);
+            println!(
+                "  {tool:10} {}  after {after:6.3} s  cpu {}",
+                cost(&self.walls),
+                cost(&self.cpus)
+            );
+        }
+        if !self.bytes.is_empty() {
+            let (bytes, finishing) = (stats::median(&self.bytes), stats::median(&self.finishing));
+            println!(
+                "  {bytes:.2} bytes an event on disk, {finishing:.0} ns an event after the program"
+            );
+        }
     }
 }

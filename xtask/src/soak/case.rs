@@ -86,9 +86,11 @@ impl Case {
             .iter()
             .map(|word| word.to_str().map_or(word.clone(), |word| word.replace(FOLDER, own).into()))
             .collect();
-        let (program, arguments) = words.split_first().context("an empty command")?;
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.at.as_deref().unwrap_or(folder));
+        let program = words.first().context("an empty command")?;
+        // In a group of its own, so that nothing that it signals is us; it dies with us all the same.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(&words);
+        command.current_dir(self.at.as_deref().unwrap_or(folder));
         command.envs(self.env.iter().map(|(key, value)| (key, value.replace(FOLDER, own))));
         match preload {
             "" => command.env_remove("LD_PRELOAD"),

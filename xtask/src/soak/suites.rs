@@ -309,7 +309,7 @@ fn redis_own(workshop: &Workshop, program: &Path) -> anyhow::Result<Vec<Case>> {
 }
 
 fn postgres(workshop: &Workshop) -> anyhow::Result<Plan> {
-    let (scale, seconds) = if workshop.short { ("2", "4") } else { ("20", "120") };
+    let (scale, seconds) = if workshop.short { ("2", "4") } else { ("10", "60") };
     let folder = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let bin =
         folder.map(|version| version.path().join("bin")).find(|bin| bin.join("initdb").is_file());
