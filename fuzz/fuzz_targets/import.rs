@@ -1,4 +1,4 @@
-//! Any bytes as a heaptrack or mtrace file; what is imported must be a sound trace.
+//! Any bytes as a heaptrack or mtrace file or a workload; what is imported must be a sound trace.
 
 #![no_main]
 
@@ -11,10 +11,11 @@ use std::sync::atomic::AtomicBool;
 fuzz_target!(|data: &[u8]| {
     // The first byte chooses the format.
     let Some((choice, data)) = data.split_first() else { return };
-    let format = match choice % 3 {
+    let format = match choice % 4 {
         0 => None,
         1 => Some(Source::Heaptrack),
-        _ => Some(Source::Mtrace),
+        2 => Some(Source::Mtrace),
+        _ => Some(Source::Workload),
     };
     let name = |end: &str| {
         std::env::temp_dir().join(format!("freehold-fuzz-import-{}{end}", std::process::id()))

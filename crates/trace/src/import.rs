@@ -1,6 +1,7 @@
-//! Traces of other tools: heaptrack and glibc's mtrace.
+//! Traces of other tools: heaptrack, glibc's mtrace, workloads of glibc's malloc trace utilities.
 //!
-//! Invariants: a line that cannot be understood is counted, told with its number, and skipped;
+//! Invariants: a line (or operation) that cannot be understood is counted, told with its place, and
+//! skipped;
 //! what a source cannot know (times, threads, alignment) is said in the header's notes and never
 //! made up. The new trace takes its name only when it is whole.
 
@@ -10,6 +11,7 @@ mod mtrace;
 mod scribe;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use crate::error::WriteError;
 use crate::export::Control;
@@ -34,6 +36,18 @@ pub enum Source {
     Heaptrack,
     /// What glibc's `mtrace()` writes to `$MALLOC_TRACE`.
     Mtrace,
+    /// A workload (`.wl`) of glibc's malloc trace utilities.
+    Workload,
+}
+
+impl Source {
+    /// What a file of this format consists of.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Heaptrack | Self::Mtrace => "lines",
+            Self::Workload => "operations",
+        }
+    }
 }
 
 impl fmt::Display for Source {
@@ -41,6 +55,7 @@ impl fmt::Display for Source {
         f.write_str(match self {
             Self::Heaptrack => "heaptrack",
             Self::Mtrace => "mtrace",
+            Self::Workload => "workload",
         })
     }
 }
@@ -72,7 +87,7 @@ pub enum ImportError {
     },
     /// No known format.
     #[error(
-        "{} is neither a heaptrack nor an mtrace file; name the format with --format if it is one",
+        "{} is neither a heaptrack nor an mtrace file nor a workload; name the format with --format if it is one",
         path.display()
     )]
     Unknown {
@@ -80,15 +95,18 @@ pub enum ImportError {
         path: PathBuf,
     },
     /// The format was named, but nothing in the file is of it.
-    #[error("nothing in {} is {format}: {lines} lines, the first problem in line {line}: {problem}", path.display())]
+    #[error(
+        "nothing in {} is {format}: {lines} {}, the first problem at {line}: {problem}",
+        path.display(), format.unit()
+    )]
     Nothing {
         /// The source.
         path: PathBuf,
         /// The format tried.
         format: Source,
-        /// Lines read.
+        /// Lines (operations) read.
         lines: u64,
-        /// The first malformed one.
+        /// Where the first malformed one is; see [`Malformed::line`].
         line: u64,
         /// What is wrong with it.
         problem: String,
@@ -101,10 +119,10 @@ pub enum ImportError {
     Interrupted,
 }
 
-/// A line that was skipped.
+/// A line, or operation of a workload, that was skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// Its number, from 1.
+    /// Its number, from 1; of an operation, the byte it begins at.
     pub line: u64,
     /// What is wrong with it.
     pub problem: String,
@@ -117,9 +135,9 @@ pub struct Imported {
     pub format: Source,
     /// What was written.
     pub summary: Summary,
-    /// Lines read.
+    /// Lines (operations) read.
     pub lines: u64,
-    /// How many lines were skipped.
+    /// How many of them were skipped.
     pub malformed: u64,
     /// The first of them.
     pub first_malformed: Vec<Malformed>,
@@ -160,6 +178,7 @@ pub fn import(
             translate(&mut lines, &mut scribe, heaptrack::Reader::default(), control)
         }
         Source::Mtrace => translate(&mut lines, &mut scribe, mtrace::Reader::default(), control),
+        Source::Workload => workload::translate(from, &mut scribe, control),
     };
     let tale = match read {
         Ok(tale) => tale,
@@ -199,6 +218,9 @@ fn detect(beginning: &[u8]) -> Option<Source> {
     if beginning.starts_with(b"= Start") || beginning.starts_with(b"@ ") {
         return Some(Source::Mtrace);
     }
+    if workload::begins(beginning) {
+        return Some(Source::Workload);
+    }
     // `v 10400 3`: heaptrack's version, then the file's.
     let line = beginning.split(|byte| *byte == b'\n').next()?;
     let is_version = line.strip_prefix(b"v ").is_some_and(|rest| {
@@ -220,10 +242,14 @@ fn header(format: Source) -> Header {
             "mtrace records no times, threads, alignments or families of functions: a tick is one \
              event, all calls are malloc's, in one thread",
         ],
+        Source::Workload => &[
+            "a workload records no times: a tick is one event, and threads take turns, an operation \
+             each, where the workload does not order them",
+        ],
     };
     Header {
         ticks_per_second: if format == Source::Heaptrack { 1000 } else { 1 },
-        ticks_are_events: format == Source::Mtrace,
+        ticks_are_events: format != Source::Heaptrack,
         recorder: format!("freehold {} import of {format}", env!("CARGO_PKG_VERSION")),
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
         ..Header::default()
@@ -253,9 +279,13 @@ struct Tale {
 
 impl Tale {
     fn skip(&mut self, problem: String) {
+        self.skip_at(self.lines, problem);
+    }
+
+    fn skip_at(&mut self, line: u64, problem: String) {
         self.malformed += 1;
         if self.first_malformed.len() < MOST_TOLD {
-            self.first_malformed.push(Malformed { line: self.lines, problem });
+            self.first_malformed.push(Malformed { line, problem });
         }
     }
 }

@@ -9,12 +9,13 @@ use freehold_trace::import::{ImportError, Imported, Source, import};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a trace from a heaptrack or mtrace file.
+/// Make a trace from a heaptrack or mtrace file, or from a glibc workload.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   heaptrack ./app && freehold import heaptrack.app.4711.zst -o app.fht
   MALLOC_TRACE=app.mtrace LD_PRELOAD=libc_malloc_debug.so.0 ./app
   freehold import app.mtrace -o app.fht
+  freehold import app.wl -o app.fht
 
 heaptrack  what heaptrack leaves on disk (.zst, .gz or neither), interpreted or
            raw (--raw). It has no threads, alignments or families of functions;
@@ -23,9 +24,12 @@ heaptrack  what heaptrack leaves on disk (.zst, .gz or neither), interpreted or
            youngest is taken.
 mtrace     what glibc's mtrace() writes. It has no times, threads or alignments:
            a tick of the trace is then one event.
+workload   a .wl of glibc's malloc trace utilities (trace2wl). It has threads and
+           what they wait for, but no times: threads take turns, an operation
+           each, where it does not order them.
 
-Lines that cannot be understood are told with their numbers, counted, and
-skipped.
+Lines that cannot be understood are told with their numbers (operations of a
+workload with their offsets), counted, and skipped.
 
 Exit status: 0 all was imported; 1 lines were skipped (the rest is in the
 trace) or nothing was written; 2 the command line was wrong.")]
@@ -47,6 +51,8 @@ enum Format {
     Heaptrack,
     /// glibc's mtrace file.
     Mtrace,
+    /// A workload of glibc's malloc trace utilities.
+    Workload,
 }
 
 /// Imports.
@@ -54,6 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let format = args.format.map(|format| match format {
         Format::Heaptrack => Source::Heaptrack,
         Format::Mtrace => Source::Mtrace,
+        Format::Workload => Source::Workload,
     });
     let stop = ui::interrupted();
     let mut bar = ui::Progress::new("importing");
@@ -71,10 +78,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn report(from: &Path, to: &Path, imported: &Imported) -> ExitCode {
     let summary = &imported.summary;
     eprintln!(
-        "{}: {} events from {} lines of {}, {}",
+        "{}: {} events from {} {} of {}, {}",
         to.display(),
         human::exact(summary.events),
         human::exact(imported.lines),
+        imported.format.unit(),
         imported.format,
         human::bytes(summary.bytes)
     );
@@ -83,7 +91,7 @@ fn report(from: &Path, to: &Path, imported: &Imported) -> ExitCode {
     }
     let anomalies = &imported.anomalies;
     for (count, what) in [
-        (anomalies.unknown_frees, "frees of addresses that no line allocated"),
+        (anomalies.unknown_frees, "frees of addresses that nothing allocated"),
         (anomalies.implied_frees, "allocations at live addresses, whose frees are implied"),
         (anomalies.impossible, "allocations at impossible addresses, left out"),
     ] {
@@ -96,7 +104,8 @@ fn report(from: &Path, to: &Path, imported: &Imported) -> ExitCode {
     }
     let untold = imported.malformed - imported.first_malformed.len() as u64;
     if untold > 0 {
-        eprintln!("{}: {} more lines skipped", from.display(), human::exact(untold));
+        let unit = imported.format.unit();
+        eprintln!("{}: {} more {unit} skipped", from.display(), human::exact(untold));
     }
     if imported.cut_short {
         eprintln!(

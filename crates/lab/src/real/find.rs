@@ -55,8 +55,14 @@ const KNOWN: &[Library] = &[
     },
     Library {
         name: "tcmalloc",
-        files: &["libtcmalloc.so.4", "libtcmalloc.so"],
-        help: "Debian: apt install libgoogle-perftools4",
+        // The minimal one is the same allocator without the profilers, and the one that is packaged.
+        files: &[
+            "libtcmalloc.so.4",
+            "libtcmalloc.so",
+            "libtcmalloc_minimal.so.4",
+            "libtcmalloc_minimal.so",
+        ],
+        help: "Debian: apt install libtcmalloc-minimal4",
     },
     Library {
         name: "tcmalloc-minimal",

@@ -6,6 +6,7 @@
 
 use super::Format;
 use super::scribe::Scribe;
+use crate::event::Request;
 use crate::event::Tick;
 
 /// Kinds are numbered from 0 without gaps, so this bounds nothing that a real file has.
@@ -67,9 +68,9 @@ impl Reader {
                 let address = self.next_address;
                 let kind = self.kind(kind)?;
                 kind.live.push(address);
-                scribe.alloc(address, kind.size);
+                scribe.alloc(address, request(kind.size));
             }
-            [size, _trace, address] => scribe.alloc(address, size),
+            [size, _trace, address] => scribe.alloc(address, request(size)),
             _ => return Err(fields_of("+")),
         }
         Ok(true)
@@ -116,4 +117,8 @@ fn numbers<'a>(fields: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, String
     };
     // No line with numbers has more than a few.
     fields.take(8).map(number).collect()
+}
+
+fn request(size: u64) -> Request {
+    Request { size, ..Request::default() }
 }

@@ -3,6 +3,7 @@
 
 use super::Format;
 use super::scribe::Scribe;
+use crate::event::Request;
 
 #[derive(Default)]
 pub(super) struct Reader {
@@ -19,6 +20,7 @@ impl Format for Reader {
         let sign = fields.next().unwrap_or_default();
         let address = number(fields.next())?;
         let size = if matches!(sign, "+" | ">" | "!") { number(fields.next())? } else { 0 };
+        let request = Request { size, ..Request::default() };
         // A free that stands between the halves would mean that a line is missing.
         let from = self.moving.take();
         if sign != ">"
@@ -27,12 +29,12 @@ impl Format for Reader {
             scribe.free(from);
         }
         match (sign, from) {
-            ("+", _) => scribe.alloc(address, size),
+            ("+", _) => scribe.alloc(address, request),
             ("-", _) => scribe.free(address),
             ("<", _) => self.moving = Some(address),
             (">", Some(from)) => scribe.realloc(from, address, size),
             (">", None) => return Err("`>` without a `<` before it".into()),
-            ("!", _) => scribe.failed(size),
+            ("!", _) => scribe.failed(request),
             _ => return Err(format!("unknown call {sign:?}")),
         }
         Ok(true)

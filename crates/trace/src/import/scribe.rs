@@ -1,4 +1,4 @@
-//! Writes down calls of one process and one thread: all that imported formats know.
+//! Writes down the calls of one process: all that imported formats know.
 
 use crate::error::WriteError;
 use crate::event::{Event, ProcessId, Record, Request, ThreadId, Tick};
@@ -7,12 +7,13 @@ use crate::namer::{Anomalies, Namer};
 use crate::writer::{Summary, Writer};
 
 const PROCESS: ProcessId = ProcessId(0);
-const THREAD: ThreadId = ThreadId(0);
 
 /// Names the objects and writes the events. The first error is kept for [`Scribe::check`].
 pub(super) struct Scribe {
     writer: Writer,
     namer: Namer,
+    /// Whose the next call is.
+    thread: ThreadId,
     /// The time of the next call, where the source has times.
     now: Option<Tick>,
     events: u64,
@@ -21,7 +22,8 @@ pub(super) struct Scribe {
 
 impl Scribe {
     pub(super) fn new(writer: Writer) -> Self {
-        Self { writer, namer: Namer::new(), now: None, events: 0, error: None }
+        let (namer, thread) = (Namer::new(), ThreadId(0));
+        Self { writer, namer, thread, now: None, events: 0, error: None }
     }
 
     /// The calls that follow happen at this time. Time does not go back.
@@ -34,37 +36,43 @@ impl Scribe {
         self.now.get_or_insert(Tick(0));
     }
 
-    pub(super) fn alloc(&mut self, address: u64, size: u64) {
-        let request = Request { size, ..Request::default() };
+    /// The calls that follow are this thread's; until it is set, the main thread's.
+    pub(super) fn set_thread(&mut self, thread: ThreadId) {
+        self.thread = thread;
+    }
+
+    pub(super) fn alloc(&mut self, address: u64, request: Request) {
+        let thread = self.thread;
         self.call(|namer, _, emit| {
-            namer.alloc(PROCESS, THREAD, address, request, &mut |event| emit(event));
+            namer.alloc(PROCESS, thread, address, request, &mut |event| emit(event));
         });
     }
 
     pub(super) fn free(&mut self, address: u64) {
-        self.call(|namer, _, emit| namer.free(PROCESS, THREAD, address, &mut |event| emit(event)));
+        let thread = self.thread;
+        self.call(|namer, _, emit| namer.free(PROCESS, thread, address, &mut |event| emit(event)));
     }
 
     pub(super) fn realloc(&mut self, from: u64, to: u64, size: u64) {
         let request = Request { size, ..Request::default() };
+        let thread = self.thread;
         self.call(|namer, now, emit| {
             let moving = namer.realloc_begin(PROCESS, from);
             let emit = &mut |event| emit(event);
-            namer.realloc_end(PROCESS, THREAD, moving, to, request, now, emit);
+            namer.realloc_end(PROCESS, thread, moving, to, request, now, emit);
         });
     }
 
-    pub(super) fn failed(&mut self, size: u64) {
-        let request = Request { size, ..Request::default() };
+    pub(super) fn failed(&mut self, request: Request) {
         self.call(|_, _, emit| emit(Event::Failed { request }));
     }
 
     fn call(&mut self, name: impl FnOnce(&mut Namer, Tick, &mut dyn FnMut(Event))) {
         // Without times, a tick is an event.
         let tick = self.now.unwrap_or(Tick(self.events));
-        let Self { writer, namer, events, error, .. } = self;
+        let Self { writer, namer, thread, events, error, .. } = self;
         name(namer, tick, &mut |event| {
-            let record = Record { tick, process: PROCESS, thread: THREAD, event };
+            let record = Record { tick, process: PROCESS, thread: *thread, event };
             match writer.push(&record) {
                 Ok(()) => *events += 1,
                 Err(refused) => *error = error.take().or(Some(refused)),

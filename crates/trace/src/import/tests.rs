@@ -1,7 +1,7 @@
 //! Real files of the tools, and what may be wrong with them.
 
 use super::*;
-use crate::event::{Event, Record};
+use crate::event::{Api, Event, ObjectId, Record, Request, Tick};
 use crate::reader::Trace;
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -10,6 +10,9 @@ use std::sync::atomic::AtomicBool;
 const MTRACE: &str = include_str!("../../tests/samples/mtrace.txt");
 /// Written by heaptrack 1.4 for a small C++ program with a thread, zstd-compressed.
 const HEAPTRACK: &[u8] = include_bytes!("../../tests/samples/heaptrack.zst");
+
+/// Two threads that hand each other an object, in the layout of `trace2wl`.
+const WORKLOAD: &[u8] = include_bytes!("../../tests/samples/two-threads.wl");
 
 fn try_import(
     bytes: &[u8],
@@ -118,4 +121,49 @@ fn files_that_end_within_their_compression_give_what_is_before() {
         // Whatever comes of it, nothing panics.
         let _ = try_import(&HEAPTRACK[..cut], None);
     }
+}
+
+#[test]
+fn a_workload_of_two_threads() {
+    let (imported, records) = try_import(WORKLOAD, None).unwrap();
+    assert_eq!((imported.format, imported.malformed), (Source::Workload, 0));
+    assert_eq!(imported.anomalies, Anomalies::default());
+    let told: Vec<_> = records.iter().map(|r| (r.thread.0, r.event)).collect();
+    let request = |size, align_log2, api| Request { size, align_log2, api, usable: 0 };
+    let alloc = |object, request| Event::Alloc { object: ObjectId(object), request };
+    let free = |object, remote| Event::Free { object: ObjectId(object), remote };
+    let grown = Event::Realloc {
+        object: ObjectId(0),
+        request: request(300, 0, Api::Malloc),
+        remote: false,
+        began: Tick(2),
+    };
+    let expected = [
+        (0, alloc(0, request(200, 0, Api::Malloc))),
+        (0, alloc(1, request(1 << 20, 0, Api::Calloc))),
+        (0, grown),
+        (1, free(0, true)),
+        (1, alloc(2, request(64, 6, Api::Aligned))),
+        (1, Event::Failed { request: request(1 << 40, 0, Api::Malloc) }),
+        (0, free(2, true)),
+    ];
+    assert_eq!(told, expected, "frees of null and waits are no events");
+}
+
+#[test]
+fn a_damaged_workload_is_read_as_far_as_it_is_sound() {
+    for cut in 0..WORKLOAD.len() {
+        match try_import(&WORKLOAD[..cut], Some(Source::Workload)) {
+            Ok((imported, records)) => {
+                assert!(records.len() <= 7 && imported.malformed > 0, "{cut}")
+            }
+            Err(ImportError::Empty { .. } | ImportError::Nothing { .. }) => {}
+            Err(other) => panic!("cut at {cut}: {other}"),
+        }
+    }
+    // Thread 0 waits for what nothing reaches, and goes on.
+    let (imported, records) =
+        try_import(&[8, 2, 9, 1, 10, 1, 11, 9, 1, 7, 5, 2, 1, 100, 1], None).unwrap();
+    assert_eq!((imported.malformed, sizes(&records)), (1, vec![100]));
+    assert_eq!(imported.first_malformed[0].problem, "waits for 5, which nothing reaches");
 }
