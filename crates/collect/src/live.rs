@@ -14,6 +14,10 @@ use std::sync::atomic::Ordering;
 /// Events waiting in a ring from which on the drain is behind: its producer may soon have to wait.
 const BEHIND: u64 = SLOTS as u64 / 2;
 
+/// Events copied out of a ring at once: first all that lie in another processor's cache, so that the
+/// fetches overlap, then the work on them.
+const NEAR: usize = 256;
+
 /// A process being recorded.
 pub struct Live {
     number: u32,
@@ -112,8 +116,34 @@ impl Ring {
         *events += waiting;
         let pace = if waiting > BEHIND { Pace::Behind } else { Pace::Calm };
         let mut ended = false;
-        for at in range.clone() {
-            let event = slots[at as usize & (SLOTS - 1)].get();
+        let mut near = [Packed::default(); NEAR];
+        let mut at = range.start;
+        while at != range.end {
+            let index = at as usize & (SLOTS - 1);
+            let count = NEAR.min((range.end - at) as usize).min(SLOTS - index);
+            let near = &mut near[..count];
+            for (to, from) in near.iter_mut().zip(&slots[index..]) {
+                *to = from.get();
+            }
+            at += count as u64;
+            if self.wide.is_some() || !encoder.push_all(near, self.epoch) {
+                ended |= self.push_each(near, encoder);
+            }
+            if encoder.len() >= crate::spool::BLOCK_BYTES {
+                store(encoder, pace);
+            }
+        }
+        self.tail = range.end;
+        if head.release(self.tail) {
+            wake(head);
+        }
+        ended
+    }
+
+    /// One event after the other. True if the thread's end was among them.
+    fn push_each(&mut self, near: &[Packed], encoder: &mut Encoder) -> bool {
+        let mut ended = false;
+        for &event in near {
             // What is no event was written by a program that overwrites our memory.
             let Some(kind) = event.kind() else { continue };
             if kind == Kind::Clock {
@@ -131,13 +161,6 @@ impl Ring {
                 encoder.push(Kind::Wide, wide, tick);
             }
             encoder.push(kind, event, tick);
-            if encoder.len() >= crate::spool::BLOCK_BYTES {
-                store(encoder, pace);
-            }
-        }
-        self.tail = range.end;
-        if head.release(self.tail) {
-            wake(head);
         }
         ended
     }

@@ -77,6 +77,22 @@ impl Encoder {
         }
     }
 
+    /// Adds events of the common kinds at once, whose ticks' upper bits are `epoch`. False, and nothing
+    /// is done, where one is of another kind or the block is not plain.
+    pub fn push_all(&mut self, events: &[Packed], epoch: u64) -> bool {
+        let is_common =
+            |event: &Packed| event.kind().is_some_and(|k| k as u8 <= Kind::ReallocEnd as u8);
+        if self.form != Form::Plain || !events.iter().all(is_common) {
+            return false;
+        }
+        if let Some(first) = events.first().filter(|_| self.out.len == 0) {
+            self.first = epoch << TICK_BITS | first.low_tick();
+        }
+        self.count += events.len() as u32;
+        self.out.plain_all(events);
+        true
+    }
+
     /// The upper bits of ticks change: whoever reads a plain block must know.
     pub fn clock(&mut self, event: Packed) {
         if self.form == Form::Plain && self.out.len > 0 {
@@ -163,6 +179,19 @@ impl Bytes {
     #[inline]
     fn word(&mut self, word: u64, bytes: usize) {
         self.buffer[self.len..self.len + 8].copy_from_slice(&word.to_le_bytes());
+        self.len += bytes;
+    }
+
+    fn plain_all(&mut self, events: &[Packed]) {
+        let bytes = size_of_val(events);
+        while self.buffer.len() - self.len < bytes {
+            self.grow();
+        }
+        let room = &mut self.buffer[self.len..self.len + bytes];
+        for (to, event) in room.chunks_exact_mut(16).zip(events) {
+            to[..8].copy_from_slice(&event.0.to_le_bytes());
+            to[8..].copy_from_slice(&event.1.to_le_bytes());
+        }
         self.len += bytes;
     }
 

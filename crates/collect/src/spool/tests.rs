@@ -139,3 +139,21 @@ fn a_damaged_block_is_skipped_and_counted() {
     }
     assert_eq!((ticks, stream.damaged), (vec![0, 2], 1));
 }
+
+#[test]
+fn events_added_at_once_are_those_added_singly() {
+    let event = |i: u64| Packed::new(Op::Malloc, i << 4, 8, i, 1000 + i);
+    let events: Vec<Packed> = (1..600).map(event).collect();
+    let (mut at_once, mut singly) = (Encoder::new(Form::Plain), Encoder::new(Form::Plain));
+    let epoch = 3;
+    for some in events.chunks(256) {
+        assert!(at_once.push_all(some, epoch));
+    }
+    for &event in &events {
+        singly.push(Op::Malloc, event, epoch << TICK_BITS | event.low_tick());
+    }
+    assert_eq!(at_once.block(), singly.block());
+    assert!(!at_once.push_all(&[event(1), Packed::clock(5)], epoch), "a clock changes the epoch");
+    assert_eq!(at_once.block(), singly.block(), "and nothing is done");
+    assert!(!Encoder::new(Form::Packed).push_all(&events, epoch), "packing needs each");
+}
