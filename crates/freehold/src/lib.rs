@@ -22,6 +22,7 @@
 //! exit     files written at the end
 //! off_heap memory of our own that no heap knows
 //! options  what the `FREEHOLD_*` variables say
+//! unknown  variables that look like options but are none
 //! report   what is said before a program error stops the program
 //! ```
 #![no_std]
@@ -41,6 +42,7 @@ mod report;
 mod secure;
 pub mod stats;
 mod thread;
+mod unknown;
 mod watch;
 mod word;
 

@@ -209,6 +209,7 @@ pub(crate) fn read() {
             warn(row, value);
         }
     }
+    crate::unknown::complain();
 }
 
 fn warn(row: &OptionRow, value: &[u8]) {

@@ -141,7 +141,9 @@ fn git_own(workshop: &Workshop, program: &Path) -> anyhow::Result<Vec<Case>> {
         let mut make = Command::new("make");
         make.current_dir(folder).args(["-j2", "CFLAGS=-O0"]).args(WITHOUT);
         make.args(["t/helper/test-tool", "GIT-BUILD-OPTIONS"]);
-        must(&mut make, "git's test tool does not build (packages build-essential, zlib1g-dev)")
+        let why = "git's test tool does not build (packages build-essential, zlib1g-dev)";
+        must(&mut make, why)?;
+        must(Command::new("make").current_dir(folder).args(["-C", "templates"]), why)
     })?;
     let installed = program.parent().context("git lies in no folder")?;
     let scripts = files(&source.join("t"), ".sh")?.into_iter();
@@ -265,7 +267,8 @@ fn redis(workshop: &Workshop) -> anyhow::Result<Plan> {
         cases.extend(redis_own(workshop, &program)?);
     }
     let probe = plan_of(&[&program, Path::new("--version")], cases);
-    Ok(Plan { own_allocator: true, ..probe })
+    // Its tests share a folder that each of them clears first.
+    Ok(Plan { own_allocator: true, jobs: 1, ..probe })
 }
 
 /// redis' own tests, run against the installed server, each on ports of its own.
