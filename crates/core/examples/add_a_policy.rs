@@ -12,7 +12,8 @@ struct Stack {
     top: Option<Block>,
 }
 
-impl FreeIndex for Stack {
+// SAFETY: only blocks inserted and not removed since are linked, and `find` gives one of them.
+unsafe impl FreeIndex for Stack {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, _: Granules) {
         view.set_link(block, 0, self.top);
         view.set_link(block, 1, None);

@@ -122,7 +122,10 @@ impl<const SECOND_LOOK: u32> Default for DmrtLists<SECOND_LOOK> {
     }
 }
 
-impl<const SECOND_LOOK: u32> FreeIndex for DmrtLists<SECOND_LOOK> {
+// SAFETY: everything is delegated to bins and lists, which hold blocks inserted and not removed
+// since.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<const SECOND_LOOK: u32> FreeIndex for DmrtLists<SECOND_LOOK> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.blocks.insert(view, block, size);
     }

@@ -230,7 +230,10 @@ impl<const WORDS: usize> Binned<WORDS> {
     }
 }
 
-impl FreeIndex for ExactLists {
+// SAFETY: everything is delegated to bins and lists, which hold blocks inserted and not removed
+// since.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl FreeIndex for ExactLists {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.0.insert(view, block, size);
     }

@@ -25,7 +25,9 @@ pub type FirstFitList = BlockHeap<Lowest<AddressList>>;
 #[derive(Debug, Default)]
 pub struct Lowest<O>(O);
 
-impl<O: AddressOrder> FreeIndex for Lowest<O> {
+// SAFETY: both orders hold blocks inserted and not removed since, and `find` gives one of them.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<O: AddressOrder> FreeIndex for Lowest<O> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.0.insert(view, block, size);
     }

@@ -61,7 +61,10 @@ pub trait Question: Default {
 #[derive(Debug, Default)]
 pub struct SizeForest<Q: Question>(Forest<Q::Key>);
 
-impl<Q: Question> FreeIndex for SizeForest<Q> {
+// SAFETY: a tree links blocks inserted and not removed since, and both questions are answered with
+// one.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<Q: Question> FreeIndex for SizeForest<Q> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         let class = Class::of(size);
         self.0.trees.get_mut(class).insert(view, block, size);

@@ -129,7 +129,10 @@ impl SizeLists {
     }
 }
 
-impl FreeIndex for SizeLists {
+// SAFETY: a list links blocks that were inserted and not removed since, and `find` gives one of
+// them.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl FreeIndex for SizeLists {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         let class = self.params.class_of(size);
         self.lists.get_mut(class).push(view, block);

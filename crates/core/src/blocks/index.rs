@@ -14,7 +14,20 @@ use crate::policy::Distance;
 ///
 /// The heap calls, one call at a time, and always with the truth: `size` is what the block's tag
 /// says, or, where a call is about a block's *former* length, said.
-pub trait FreeIndex: Default {
+///
+/// # Safety
+/// A [`View`] reads and writes the region at the [`Block`] it is given, unchecked. Whoever
+/// implements this promises that
+///
+/// - tags and links are asked for, and links set, only of blocks that are in the index: those given
+///   to `insert` or `replace` and not taken back by `remove` or `replace` since (of a block that
+///   is just leaving, links may still be read);
+/// - a link is read as a block only where it was set as a link, and no [`Tags`] or [`View`] is
+///   used after the call it came with;
+/// - what `find` gives is in the index and as long as was asked.
+///
+/// The heap hands out memory on that word, and memory that it handed out lies in the same region.
+pub unsafe trait FreeIndex: Default {
     /// Takes in `block`, free since now; its tag is written, its links are anything.
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules);
 

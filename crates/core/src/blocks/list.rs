@@ -186,7 +186,9 @@ pub trait Preference: Default {
 #[derive(Debug, Default)]
 pub struct Scan<W>(AddressList, PhantomData<W>);
 
-impl<W: Preference> FreeIndex for Scan<W> {
+// SAFETY: the list links blocks inserted and not removed since, and `find` gives one of them.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<W: Preference> FreeIndex for Scan<W> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.0.insert(view, block, size);
     }

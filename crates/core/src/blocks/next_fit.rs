@@ -56,7 +56,10 @@ impl Rover {
     }
 }
 
-impl<O: AddressOrder> FreeIndex for Roving<O> {
+// SAFETY: both orders hold blocks inserted and not removed since; the rover leaves a block before
+// it goes.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<O: AddressOrder> FreeIndex for Roving<O> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.blocks.insert(view, block, size);
     }

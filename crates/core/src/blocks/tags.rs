@@ -25,8 +25,15 @@
 //!
 //! Invariant: every [`Block`] in the hands of an index names a tag of the region, because only
 //! this file makes them, from tags and from payload pointers that `free`'s caller vouches for.
-//! That, and the region being ours alone, is why the reads and writes below are sound; an index
-//! that used a block after it was removed would break it (debug builds check the bounds).
+//! That, and the region being ours alone, is why the reads and writes below are sound.
+//!
+//! **Why [`View`]'s accessors are safe functions without checks.** Given a block that has left the
+//! index, they would touch memory that belongs to somebody else. Only an index can come to hold a
+//! view and a block at once, and [`FreeIndex`](super::FreeIndex) is an unsafe trait: its implementer
+//! vouches for the blocks. Unsafe accessors would ask for the same promise at every step of every
+//! list and tree, where nobody can look at it any more; checks would cost a comparison for each word
+//! touched, and could keep an index inside its region, but not out of payloads. (Debug builds
+//! check the bounds all the same.)
 
 use super::region::{GRANULE, Region};
 use crate::machine::{Probe, Step};

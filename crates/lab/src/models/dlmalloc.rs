@@ -69,7 +69,8 @@ fn is_small(size: Granules) -> bool {
     size.count() < SMALL_BELOW
 }
 
-impl FreeIndex for Bins {
+// SAFETY: bins and tries link blocks inserted and not removed since, and `find` gives one of them.
+unsafe impl FreeIndex for Bins {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         let free = (block, size);
         let to_victim = self.moving.take().is_some_and(|moving| overlap(moving, free));

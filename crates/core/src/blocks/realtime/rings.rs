@@ -272,7 +272,9 @@ impl Rings {
     }
 }
 
-impl FreeIndex for Rings {
+// SAFETY: a ring links blocks inserted and not removed since, and `find` gives one of them.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl FreeIndex for Rings {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.link(view, block.payload_at(), size.bytes());
     }
