@@ -80,6 +80,15 @@ pub fn interrupted() -> Arc<AtomicBool> {
     flag
 }
 
+/// Columns and lines of the terminal that standard output is; `None` where it is none, or of no size.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let mut window = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel fills in the structure, or refuses.
+    let asked = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut window) };
+    let has_size = asked == 0 && window.ws_col > 0 && window.ws_row > 0;
+    has_size.then(|| (window.ws_col.into(), window.ws_row.into()))
+}
+
 /// Whether the flag was raised.
 pub fn is_raised(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed)

@@ -71,7 +71,11 @@ fn print(args: &Args, profile: &Profile) -> io::Result<()> {
         writeln!(out)?;
     } else {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let style = draw::Style { color: io::stdout().is_terminal() && !no_color };
+        let style = draw::Style {
+            color: io::stdout().is_terminal() && !no_color,
+            // Elsewhere than on a terminal lines may be as long as they like.
+            columns: ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns.max(draw::WIDTH)),
+        };
         let whole = args.process.is_none();
         out.write_all(page::page(&args.trace, profile, whole, style).as_bytes())?;
     }

@@ -1,15 +1,17 @@
-//! Bars and curves of Unicode blocks, at most 80 columns wide.
+//! Bars and curves of Unicode blocks, at most 80 columns wide; text may be wider.
 
 use freehold_lab::profile::{Bucket, Point};
 
-/// Columns of a page.
+/// Columns of a page, but for text of any length.
 pub const WIDTH: usize = 80;
 const EIGHTHS_UP: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const EIGHTHS_RIGHT: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// Whether to use colours.
+/// What the page is shown on.
 #[derive(Clone, Copy)]
 pub struct Style {
+    /// Columns for text of any length (commands), which ends in … where it is longer.
+    pub columns: usize,
     /// ANSI colours are wanted and understood.
     pub color: bool,
 }

@@ -142,11 +142,11 @@ impl Page<'_> {
         let name = self.style.heading(&path.display().to_string());
         self.line(&name);
         if !self.header.command.is_empty() {
-            let command = clip(&shown(&self.header.command), WIDTH - LABEL - 3);
+            let command = clip(&shown(&self.header.command), self.style.columns - LABEL - 3);
             self.entry("command", &command);
         }
         if !self.header.recorder.is_empty() {
-            self.entry("recorded by", &clip(&self.header.recorder.clone(), WIDTH - LABEL - 3));
+            self.entry("recorded by", &clip(&self.header.recorder.clone(), self.style.columns - LABEL - 3));
         }
         let processes = plural(profile.processes.len() as u64, "process", "processes");
         let threads = plural(total.threads, "thread", "threads");
@@ -361,7 +361,7 @@ impl Page<'_> {
                 ended(info.ended),
                 shown(&info.command),
             );
-            self.line(&clip(&line, WIDTH));
+            self.line(&clip(&line, self.style.columns));
         }
         self.and_more(processes.len(), MOST_PROCESSES, "processes");
     }
@@ -403,7 +403,7 @@ fn shown(command: &[String]) -> String {
     command.join(" ").chars().map(clean).collect()
 }
 
-/// At most `width` characters.
+/// At most `width` characters, the last one … where some are left out.
 fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -115,10 +115,7 @@ fn rows(census: &Census, before: Option<&Census>) -> Vec<Row> {
 }
 
 fn terminal_lines() -> usize {
-    let mut window = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the kernel fills in the structure.
-    let asked = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut window) };
-    if asked == 0 && window.ws_row > 0 { window.ws_row.into() } else { DEFAULT_LINES }
+    crate::ui::terminal_size().map_or(DEFAULT_LINES, |(_, lines)| lines)
 }
 
 fn size(bytes: u64) -> String {
