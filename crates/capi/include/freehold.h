@@ -9,12 +9,13 @@
  * The environment, ignored in set-user-ID programs:
  *   FREEHOLD_LIMIT=2G           refuse requests once the heap holds so much (default none)
  *   FREEHOLD_PROFILE=FILE       write a sampled heap profile for pprof at the end; %p is the process
- *   FREEHOLD_PROFILE_RATE=512K  one sample in so many bytes, on average
+ *   FREEHOLD_PROFILE_RATE=2M    one sample in so many bytes, on average
  *   FREEHOLD_PURGE=on|off       give the pages of freed memory back when the program rests (default on)
  *   FREEHOLD_REPORT=FILE        write statistics at the end: .json, .xml, .om, else text; %p is the process
  *   FREEHOLD_SECURE=on|off      check frees at once, wipe and quarantine blocks, fence large ones (default off)
  *   FREEHOLD_STATS=on|off       count every call exactly (default off)
- *   FREEHOLD_THP=system|always|never   transparent huge pages (default system)
+ *   FREEHOLD_THP=dense|system|always|never   transparent huge pages: where the heap is large and dense (default), as
+ *                               the system has it, everywhere, nowhere
  */
 #ifndef FREEHOLD_H
 #define FREEHOLD_H

@@ -187,7 +187,11 @@ pub struct HeapStats {
 /// # Safety
 /// The heap lives; `size` bytes at `out` can be written.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
-pub unsafe extern "C" fn freehold_heap_get_stats(handle: Handle, out: *mut HeapStats, size: size_t) {
+pub unsafe extern "C" fn freehold_heap_get_stats(
+    handle: Handle,
+    out: *mut HeapStats,
+    size: size_t,
+) {
     // SAFETY: the caller's.
     let report = unsafe { heap(handle) }.stats();
     let census = &report.census;

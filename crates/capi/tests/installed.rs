@@ -100,3 +100,15 @@ fn the_header_declares_what_the_library_has() {
     }
     assert!(count >= 12, "only {count} declarations were found");
 }
+
+#[test]
+fn the_header_tells_every_option() {
+    let header =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/freehold.h"))
+            .expect("the header");
+    let rows = header.lines().filter(|line| line.starts_with(" *   FREEHOLD_"));
+    let told: Vec<&str> =
+        rows.filter_map(|line| line.trim_start_matches(" *   ").split('=').next()).collect();
+    let names = freehold::OPTIONS.iter().map(|row| row.name.to_str().expect("ASCII"));
+    assert_eq!(told, names.collect::<Vec<_>>());
+}

@@ -192,6 +192,15 @@ fn format_of(path: &[u8]) -> Format {
 }
 
 extern "C" fn at_exit() {
+    // Names are long: a program without them shall not touch the stack that it takes.
+    if REPORT.text().is_some() || PROFILE.text().is_some() {
+        write_files();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn write_files() {
     if let Some(path) = REPORT.for_this_process() {
         let stats = Stats::take();
         let format = format_of(&path);

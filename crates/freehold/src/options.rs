@@ -47,8 +47,8 @@ pub static OPTIONS: [OptionRow; 8] = [
     },
     OptionRow {
         name: c"FREEHOLD_PROFILE_RATE",
-        default: "512K",
-        values: "bytes from 1K to 1G, as 64K; default 512K",
+        default: "2M",
+        values: "bytes from 1K to 1G, as 64K; default 2M",
         sentence: "Take one sample in so many bytes, on average.",
         apply: profile_rate,
     },

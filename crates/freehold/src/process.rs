@@ -34,13 +34,16 @@ pub fn try_allocate(size: usize) -> *mut u8 {
 /// The other half of [`allocate`]: the warm path for sizes up to 32 KiB, and the cold ones.
 #[inline(never)]
 pub fn allocate_slow(size: usize) -> *mut u8 {
-    if let Some(class) = class_of(size) {
+    if size > SMALL_MAX
+        && let Some(class) = class_of(size)
+    {
         let block = word::get().take_class(class);
         if !block.is_null() {
             return block;
         }
     }
-    allocate_cold(size)
+    let block = watch::try_allocate_sampled(size);
+    if block.is_null() { allocate_cold(size) } else { block }
 }
 
 #[cold]
@@ -115,7 +118,11 @@ unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
     if word::is_empty(cache) {
         // SAFETY: the caller's.
-        return unsafe { free_entering(block) };
+        if !unsafe { watch::try_free_sampled(block) } {
+            // SAFETY: the caller's; nothing was done yet.
+            unsafe { free_entering(block) };
+        }
+        return;
     }
     // SAFETY: the caller's.
     judge(unsafe { HEAP.free_slow(cache, block) }, block);

@@ -47,7 +47,7 @@ fn attach() -> Option<Entered> {
     let cache = HEAP.attach()?;
     let entered = if watch::is_on() {
         profile::enter_thread();
-        word::set_watched(Some(cache));
+        word::set_watched(Some(cache), watch::is_only(watch::SAMPLE));
         Entered::Watched(cache)
     } else {
         word::set(cache);
@@ -105,7 +105,7 @@ unsafe extern "C" fn leave(value: *mut libc::c_void) {
         return arm(cache, SECOND_ROUND);
     }
     word::set(&EMPTY);
-    word::set_watched(None);
+    word::set_watched(None, false);
     HEAP.detach(cache);
     purger::consider();
 }

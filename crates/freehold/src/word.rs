@@ -3,7 +3,8 @@
 //! ```text
 //! +0   the cache that hot paths use; the static empty one before the first call, and for good in a
 //!      watched process (see `watch`)
-//! +8   the thread's own cache when hot paths must not find it; else null
+//! +8   the thread's own cache when hot paths must not find it, and a bit (caches are aligned) that says
+//!      whether calls are only sampled; else null
 //! +16  bytes until the next sample (see `profile`)
 //! ```
 //!
@@ -78,26 +79,43 @@ pub fn is_empty(cache: &Cache) -> bool {
     core::ptr::eq(cache, &EMPTY)
 }
 
+/// In the second word: calls are sampled, and nothing else is watched.
+const ONLY_SAMPLED: usize = 1;
+
+#[inline(always)]
+fn second() -> *const u8 {
+    let word: *const u8;
+    // SAFETY: the word exists in every thread.
+    unsafe { read!(8, word) };
+    word
+}
+
 /// The calling thread's cache in a watched process, if it has one yet.
 #[inline]
 pub(crate) fn watched() -> Option<&'static Cache> {
-    let cache: *const Cache;
-    // SAFETY: the word exists in every thread and is null or points to a cache, which lives for ever.
-    unsafe {
-        read!(8, cache);
-        cache.as_ref()
-    }
+    let cache: *const Cache = second().map_addr(|bits| bits & !ONLY_SAMPLED).cast();
+    // SAFETY: the word is null or points to a cache, which lives for ever.
+    unsafe { cache.as_ref() }
+}
+
+/// The same in a process whose calls are sampled, and nothing else.
+#[inline(always)]
+pub(crate) fn sampled() -> Option<&'static Cache> {
+    let word = second();
+    // SAFETY: a set bit is beside a pointer to a cache, which lives for ever.
+    (word.addr() & ONLY_SAMPLED != 0).then(|| unsafe { &*word.wrapping_sub(ONLY_SAMPLED).cast() })
 }
 
 /// Sets the calling thread's cache in a watched process.
-pub(crate) fn set_watched(cache: Option<&'static Cache>) {
-    let cache = cache.map_or(core::ptr::null(), core::ptr::from_ref);
+pub(crate) fn set_watched(cache: Option<&'static Cache>, only_sampled: bool) {
+    let cache = cache.map_or(core::ptr::null(), core::ptr::from_ref).cast::<u8>();
+    let word = cache.map_addr(|bits| bits | usize::from(only_sampled));
     // SAFETY: no other thread writes this word.
-    unsafe { write!(8, cache) };
+    unsafe { write!(8, word) };
 }
 
 /// Bytes until the calling thread's next sample.
-#[inline]
+#[inline(always)]
 pub(crate) fn countdown() -> i64 {
     let left: i64;
     // SAFETY: the word exists in every thread.
@@ -106,7 +124,7 @@ pub(crate) fn countdown() -> i64 {
 }
 
 /// Sets them.
-#[inline]
+#[inline(always)]
 pub(crate) fn set_countdown(left: i64) {
     // SAFETY: no other thread writes this word.
     unsafe { write!(16, left) };

@@ -31,13 +31,13 @@ use crate::watch::{self, Ask};
 use crate::word;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use freehold_core::heap::Cache;
 use freehold_core::sync::Lock;
 use table::Tables;
 
 /// Bytes between samples, on average, unless told otherwise.
-pub(crate) const DEFAULT_RATE: usize = 512 * 1024;
+pub(crate) const DEFAULT_RATE: usize = 2 << 20;
 /// No sample is due for so many bytes: while one is being taken.
 const NEVER: i64 = i64::MAX;
 
@@ -113,7 +113,10 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
     let block = with_tables(|sampled, tables| {
         let block = watch::allocate_quietly(sampled, ask);
         if !block.is_null() {
-            tables.add(block.addr(), ask.size.max(1), &stack, weight(ask.size));
+            let noted = tables.add(block.addr(), ask.size.max(1), &stack, weight(ask.size));
+            if noted {
+                MAYBE.change(block, |count| count.saturating_add(1));
+            }
         }
         block
     });
@@ -133,9 +136,48 @@ fn with_tables<R>(work: impl FnOnce(&Cache, &mut Tables) -> R) -> Option<R> {
     })
 }
 
+/// Whether a block may be sampled: counters by a hash of its address, so that most frees of other
+/// threads' and of large blocks take no lock. One that is full stays full.
+struct Maybe([AtomicU8; MAYBE_LEN]);
+
+const MAYBE_LEN: usize = 1 << 14;
+static MAYBE: Maybe = Maybe([const { AtomicU8::new(0) }; MAYBE_LEN]);
+
+impl Maybe {
+    fn of(&self, block: *mut u8) -> Option<&AtomicU8> {
+        let hash = (block.addr() >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0.get(hash >> (64 - MAYBE_LEN.trailing_zeros()))
+    }
+
+    /// Relaxed: who frees a block has been told of it by who allocated it.
+    fn says_yes(&self, block: *mut u8) -> bool {
+        self.of(block).is_some_and(|counter| counter.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Under the tables' lock.
+    fn change(&self, block: *mut u8, by: impl Fn(u8) -> u8) {
+        if let Some(counter) = self.of(block) {
+            let count = counter.load(Ordering::Relaxed);
+            counter.store(if count == u8::MAX { count } else { by(count) }, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Forgets the sample of a block that is being freed, if there is one.
+#[inline]
 pub(crate) fn forget(block: *mut u8) {
-    with_tables(|_, tables| tables.remove(block.addr(), weight));
+    if MAYBE.says_yes(block) {
+        forget_slow(block);
+    }
+}
+
+#[cold]
+fn forget_slow(block: *mut u8) {
+    with_tables(|_, tables| {
+        if tables.remove(block.addr(), weight) {
+            MAYBE.change(block, |count| count.saturating_sub(1));
+        }
+    });
 }
 
 /// Whether samples are taken: the program runs with `FREEHOLD_PROFILE`.

@@ -8,7 +8,7 @@ use crate::off_heap;
 
 /// Sites that can be told apart: 11 MiB of address space, touched as they are used.
 const SITES: usize = 1 << 15;
-/// Samples that can live at a time: 64 GiB at the default rate.
+/// Samples that can live at a time: 256 GiB at the default rate.
 const LIVE: usize = 1 << 17;
 
 /// One caller, with everything above it, and what it allocated by the samples' weights.
@@ -70,11 +70,12 @@ impl Tables {
         self.sites.iter().filter(|site| site.hash != 0)
     }
 
-    /// Notes a sampled block of `size` bytes that stands for `weight` such.
-    pub fn add(&mut self, address: usize, size: usize, stack: &Stack, weight: f64) {
+    /// Notes a sampled block of `size` bytes that stands for `weight` such; whether there was a place
+    /// to remember it until it is freed.
+    pub fn add(&mut self, address: usize, size: usize, stack: &Stack, weight: f64) -> bool {
         let Some(number) = self.site(stack) else {
             self.lost += 1;
-            return;
+            return false;
         };
         let full = self.live_len >= LIVE / 8 * 7;
         let bytes = weight * size as f64;
@@ -88,7 +89,7 @@ impl Tables {
         }
         if full {
             self.lost += 1;
-            return;
+            return false;
         }
         let mut at = place(address);
         while self.at(at).address != 0 {
@@ -96,10 +97,11 @@ impl Tables {
         }
         self.put(at, Live { address, size, site: number });
         self.live_len += 1;
+        true
     }
 
-    /// Forgets a block that is freed, if it was sampled.
-    pub fn remove(&mut self, address: usize, weight: impl Fn(usize) -> f64) {
+    /// Forgets a block that is freed; whether it was sampled.
+    pub fn remove(&mut self, address: usize, weight: impl Fn(usize) -> f64) -> bool {
         let mut at = place(address);
         let found = loop {
             let live = self.at(at);
@@ -107,7 +109,7 @@ impl Tables {
                 break live;
             }
             if live.address == 0 {
-                return;
+                return false;
             }
             at = (at + 1) % LIVE;
         };
@@ -118,6 +120,7 @@ impl Tables {
         }
         self.live_len -= 1;
         self.close_gap(at);
+        true
     }
 
     /// Empties a place, moving up whoever lies behind it only because it was taken.
