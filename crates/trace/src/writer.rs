@@ -130,6 +130,12 @@ impl Writer {
         self.named(stored)
     }
 
+    /// As [`process`](Self::process), but stored by `finish` only: for a writer whose input outlives
+    /// it. A process of few events is told in half the room.
+    pub fn process_at_end(&mut self, info: ProcessInfo) {
+        self.processes.insert(info.id, info);
+    }
+
     /// Adds an event. Those of one thread must come in the order of time; threads may interleave in
     /// any way. Amortised O(1).
     #[inline]

@@ -121,7 +121,7 @@ impl<'a> Merge<'a> {
         };
         merge.line_up_threads(spool);
         merge.line_up_forks();
-        merge.announce()?;
+        merge.announce();
         Ok(merge)
     }
 
@@ -152,11 +152,11 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn announce(&mut self) -> Result<(), Stop> {
+    /// The spool is there until the trace is whole, so nothing need be said twice.
+    fn announce(&mut self) {
         for process in self.plan.processes.values() {
-            self.writer.process(process.info.clone())?;
+            self.writer.process_at_end(process.info.clone());
         }
-        Ok(())
     }
 
     fn pending_of(&mut self, process: ProcessId) -> &mut u32 {
@@ -310,7 +310,7 @@ impl<'a> Merge<'a> {
             let mut info = known.info.clone();
             info.inherited_objects = inherited.objects;
             info.inherited_bytes = inherited.bytes;
-            self.writer.process(info)?;
+            self.writer.process_at_end(info);
             // The thread's own events may have been moved behind the fork's stamp.
             let by = self.threads.iter_mut().find(|t| t.process == parent && t.thread == thread);
             if let Some(by) = by
