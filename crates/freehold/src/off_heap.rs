@@ -29,6 +29,17 @@ pub(crate) fn map<T: Zeroed>(len: usize) -> Option<&'static mut [T]> {
     Some(unsafe { core::slice::from_raw_parts_mut(at.cast(), len) })
 }
 
+/// Makes all values of a mapping zero, whatever its length, by giving its pages back.
+pub(crate) fn wipe<T: Zeroed>(values: &mut [T]) {
+    let machine = HEAP.machine();
+    let len = size_of_val(values).next_multiple_of(machine.page_size());
+    // SAFETY: `map` made the range of whole pages, ours alone, and zero is a value.
+    if !unsafe { machine.purge(values.as_mut_ptr().cast(), len) } {
+        // SAFETY: as above.
+        unsafe { ptr::write_bytes(values.as_mut_ptr(), 0, values.len()) };
+    }
+}
+
 /// Values that go when this goes.
 pub(crate) struct Table<T: Zeroed + 'static> {
     values: &'static mut [T],

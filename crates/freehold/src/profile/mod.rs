@@ -219,3 +219,5 @@ pub(crate) fn after_fork_in_child() {
 unsafe impl Zeroed for table::Site {}
 // SAFETY: numbers.
 unsafe impl Zeroed for table::Live {}
+// SAFETY: a number.
+unsafe impl Zeroed for table::Number {}

@@ -1,4 +1,5 @@
-//! Sites (who allocated) and live samples (what lives), in hash tables of fixed size off the heap.
+//! Sites (who allocated) and live samples (what lives), in hash tables of fixed size off the heap. Sites lie
+//! one after the other, and a table of their numbers finds them: so only those that are used are ever touched.
 //!
 //! Linear probing; a removed sample's followers move up (Knuth, TAOCP 3, 6.4, algorithm R), so that
 //! there are no tombstones. When a table is full, what is new is counted as lost and the file says so.
@@ -6,8 +7,10 @@
 use super::stack::{DEPTH, Stack};
 use crate::off_heap;
 
-/// Sites that can be told apart: 11 MiB of address space, touched as they are used.
+/// Sites that can be told apart: 12 MiB of address space, touched as they are used.
 const SITES: usize = 1 << 15;
+/// Places in the table of their numbers.
+const PLACES: usize = 2 * SITES;
 /// Samples that can live at a time: 256 GiB at the default rate.
 const LIVE: usize = 1 << 17;
 
@@ -38,9 +41,14 @@ pub struct Live {
     site: usize,
 }
 
+/// A site's number + 1; 0 is an empty place.
+#[derive(Clone, Copy, Default)]
+pub struct Number(u32);
+
 /// See the module.
 pub struct Tables {
     sites: &'static mut [Site],
+    numbers: &'static mut [Number],
     live: &'static mut [Live],
     sites_len: usize,
     live_len: usize,
@@ -51,23 +59,22 @@ pub struct Tables {
 impl Tables {
     /// Empty tables; `None` without address space.
     pub fn new() -> Option<Tables> {
-        let (sites, live) = (off_heap::map(SITES)?, off_heap::map(LIVE)?);
-        Some(Tables { sites, live, sites_len: 0, live_len: 0, lost: 0 })
+        let (sites, numbers) = (off_heap::map(SITES)?, off_heap::map(PLACES)?);
+        let live = off_heap::map(LIVE)?;
+        Some(Tables { sites, numbers, live, sites_len: 0, live_len: 0, lost: 0 })
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.sites.iter_mut().filter(|site| site.hash != 0).for_each(|site| site.hash = 0);
-        self.live
-            .iter_mut()
-            .filter(|live| live.address != 0)
-            .for_each(|live| *live = Live::default());
+        off_heap::wipe(self.sites);
+        off_heap::wipe(self.numbers);
+        off_heap::wipe(self.live);
         (self.sites_len, self.live_len, self.lost) = (0, 0, 0);
     }
 
     /// The sites in use.
     pub fn sites(&self) -> impl Iterator<Item = &Site> + Clone {
-        self.sites.iter().filter(|site| site.hash != 0)
+        self.sites.iter().take(self.sites_len)
     }
 
     /// Notes a sampled block of `size` bytes that stands for `weight` such; whether there was a place
@@ -156,29 +163,26 @@ impl Tables {
         let frames = stack.frames();
         let hash = frames.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &frame| {
             (hash ^ frame as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23)
-        }) | 1;
-        let mut at = (hash >> 32) as usize % SITES;
-        loop {
-            let site = self.sites.get_mut(at)?;
+        });
+        let mut at = (hash >> 32) as usize % PLACES;
+        while let Some(number) = self.numbers.get(at)?.0.checked_sub(1) {
+            let site = self.sites.get(number as usize)?;
             if site.hash == hash && site.frames() == frames {
-                return Some(at);
+                return Some(number as usize);
             }
-            if site.hash == 0 {
-                break;
-            }
-            at = (at + 1) % SITES;
+            at = (at + 1) % PLACES;
         }
-        if self.sites_len >= SITES / 8 * 7 {
-            return None;
-        }
-        self.sites_len += 1;
-        let site = self.sites.get_mut(at)?;
-        (site.hash, site.len, site.allocated, site.in_use) = (hash, 0, (0.0, 0.0), (0.0, 0.0));
+        // A new one; the table of numbers is never more than half full.
+        let number = self.sites_len;
+        let site = self.sites.get_mut(number)?;
+        site.hash = hash;
         for (to, from) in site.frames.iter_mut().zip(frames) {
             *to = *from;
             site.len += 1;
         }
-        Some(at)
+        self.sites_len += 1;
+        self.numbers.get_mut(at)?.0 = self.sites_len as u32;
+        Some(number)
     }
 }
 
