@@ -11,14 +11,14 @@
 mod dots;
 mod glossary;
 mod heat;
-mod html;
+pub(crate) mod html;
 mod latency;
-mod lines;
+pub(crate) mod lines;
 mod over_time;
 mod ranking;
 #[cfg(test)]
 mod samples;
-mod scale;
+pub(crate) mod scale;
 mod terminal;
 mod verdict;
 
@@ -373,7 +373,7 @@ fn tile(out: &mut String, name: &str, value: &str, note: &str) {
 }
 
 /// Base 64 (RFC 4648), for the download link.
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -11,5 +11,6 @@
 //! policies are those of the registry; nothing here chooses a block or a node.
 
 pub mod dmrt;
+pub mod fragmentation;
 pub mod settings;
 pub mod statistics;

@@ -91,7 +91,9 @@ impl Run<'_> {
     pub fn measure(self) -> Result<Row, NoRoom> {
         if self.allocator == DMRT {
             let params = self.plan.dmrt;
-            return self.with(|region| BlockHeap::with_index(region, DmrtLists::<0>::with(params)));
+            return self.with(|region| {
+                BlockHeap::<DmrtLists<0>>::with_index(region, DmrtLists::with(params))
+            });
         }
         models::dispatch(self.allocator, self).unwrap_or_else(|| Ok(Row::default()))
     }

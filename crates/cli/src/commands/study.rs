@@ -1,0 +1,33 @@
+//! `freehold study`: whole experiments, each one command and one page.
+
+mod dmrt;
+mod fragmentation;
+
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Run a whole experiment and write its report.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  freehold study dmrt                    the twelve tables of the chapter \"DmRT for NUMA\", and ours
+  freehold study dmrt --quick            the same, few attempts of each
+  freehold study fragmentation           six recorded programs on the policies")]
+pub struct Args {
+    #[command(subcommand)]
+    study: Study,
+}
+
+/// One line a study.
+#[derive(clap::Subcommand)]
+enum Study {
+    Dmrt(dmrt::Args),
+    Fragmentation(fragmentation::Args),
+}
+
+/// Runs the study.
+pub fn run(args: Args) -> Result<ExitCode> {
+    match args.study {
+        Study::Dmrt(args) => dmrt::run(args),
+        Study::Fragmentation(args) => fragmentation::run(args),
+    }
+}

@@ -1,0 +1,112 @@
+//! `freehold study` from outside: what it prints, writes and refuses.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_freehold")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Two attempts of few allocators: what a test can wait for.
+const FEW: [&str; 7] =
+    ["study", "dmrt", "--quick", "--set", "attempts=1", "--set", "requests=[100]"];
+
+#[test]
+fn a_quick_study_writes_three_files_and_the_same_bytes_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = |out: &str| {
+        let output = run(folder.path(), &[&FEW[..], &["--out", out]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let read = |name: &str| std::fs::read(folder.path().join(out).join(name)).unwrap();
+        (
+            text(&output.stdout).replace(out, ""),
+            ["report.html", "results.json", "attempts.parquet"].map(read),
+        )
+    };
+    let (shown, files) = once("one");
+    assert!(shown.contains("4.1: case 1, 100 requests") && shown.contains("satisf."), "{shown}");
+    assert_eq!((shown, files), once("two"));
+    let left = std::fs::read_dir(folder.path().join("one")).unwrap().count();
+    assert_eq!(left, 3, "nothing half-written is left");
+}
+
+#[test]
+fn json_holds_published_and_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &[&FEW[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(1), Some("dmrt")));
+    let entry = &json["tables"][0]["entries"][0];
+    assert_eq!(
+        (entry["allocator"].as_str(), entry["path"].as_str()),
+        (Some("dlmalloc"), Some("local"))
+    );
+    assert_eq!(entry["published"]["satisfied"], 57.5068);
+    assert!(entry["metrics"]["satisfied"]["mean"].as_f64().is_some_and(|mean| mean > 0.0));
+    assert_eq!(json["settings"]["attempts"], 1);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.toml"), "[machine]\nnods = 8\n").unwrap();
+    let said = |args: &[&str]| {
+        let output = run(folder.path(), &[&["study", "dmrt"], args].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = text(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    assert!(said(&["mine.toml"]).contains("no setting machine.nods: did you mean machine.nodes"));
+    assert!(said(&["missing.toml"]).contains("missing.toml cannot be read"));
+    assert!(said(&["--set", "machine.nodes=0"]).contains("1 to 64 nodes, not 0"));
+    assert!(said(&["--set", "machine.capacity=1K"]).contains("cannot have 1024 bytes"));
+    assert!(
+        said(&["--set", "requests_from.node_weights=0"]).contains("weights of nodes are all 0")
+    );
+    assert!(said(&["--set", "atempts=3"]).contains("did you mean attempts?"));
+    assert!(!folder.path().join("study-dmrt").exists());
+}
+
+#[test]
+fn the_settings_and_the_programs_can_be_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = text(&run(folder.path(), &["study", "dmrt", "--settings"]).stdout);
+    assert!(settings.contains("[what_if]") && settings.parse::<toml::Table>().is_ok());
+    let programs = text(&run(folder.path(), &["study", "fragmentation", "--print"]).stdout);
+    assert!(programs.contains("name = \"redis\""));
+}
+
+/// A study of one's own with a program that needs nothing but a shell, and one that is not there.
+#[test]
+fn a_study_of_one_s_own_is_recorded_replayed_and_tells_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = r#"
+policies = ["dmrt", "tlsf"]
+target = { of = "dmrt", at_most = "tlsf" }
+[[trace]]
+name = "list"
+about = "lists a folder"
+needs = ["ls"]
+command = ["ls", "-lR", "/etc"]
+[[trace]]
+name = "none"
+about = "is not there"
+needs = ["no-such-program-anywhere"]
+command = ["no-such-program-anywhere"]
+"#;
+    std::fs::write(folder.path().join("mine.toml"), study).unwrap();
+    let output = run(folder.path(), &["study", "fragmentation", "mine.toml", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["traces"][0]["events"].as_u64().is_some_and(|events| events > 100));
+    assert_eq!(json["traces"][0]["policies"][1]["name"], "tlsf");
+    assert_eq!(json["traces"][1]["missing"], "no-such-program-anywhere is not installed");
+    let page =
+        std::fs::read_to_string(folder.path().join("study-fragmentation/report.html")).unwrap();
+    assert!(page.contains("no-such-program-anywhere is not installed"));
+}

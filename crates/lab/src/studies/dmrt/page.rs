@@ -1,0 +1,279 @@
+//! The study as one HTML file: the answer, the machine, every case, the account.
+//!
+//! Invariant: as of every report, no network and no script; what is published and what is ours stand
+//! beside each other in every picture, each on its own scale where their units differ.
+//!
+//! Neighbours: `bars` and `drawings` draw; the shapes of tables and figures are the report's.
+
+mod bars;
+mod drawings;
+mod tables;
+
+use super::config::Plan;
+use super::orders::{self, Holds};
+use super::results::Results;
+use crate::human;
+use crate::report::base64;
+use crate::report::html::{self, Cell, Escaped, Figure};
+use std::fmt::Write;
+
+/// The whole page. `command` is what made it.
+pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
+    let page = Page { plan, results, command };
+    let mut out = String::with_capacity(1 << 19);
+    page.head(&mut out);
+    out.push_str("<main>");
+    page.contents(&mut out);
+    page.machine(&mut out);
+    page.cases(&mut out);
+    page.verdicts(&mut out);
+    page.account(&mut out);
+    page.notes(&mut out);
+    page.settings(&mut out);
+    out.push_str("</main>");
+    page.foot(&mut out);
+    out
+}
+
+struct Page<'a> {
+    plan: &'a Plan,
+    results: &'a Results,
+    command: &'a str,
+}
+
+impl Page<'_> {
+    fn head(&self, out: &mut String) {
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+             style-src 'unsafe-inline'; img-src data:\">\
+             <meta name=\"color-scheme\" content=\"light dark\">\
+             <link rel=\"icon\" href=\"data:,\"><title>DmRT for NUMA: published and ours</title>\
+             <style>{}{}</style></head><body><header><p class=\"over\">Freehold study dmrt</p>\
+             <h1>DmRT for NUMA: published and ours</h1><p class=\"facts\">{}</p>",
+            include_str!("../../report/style.css"),
+            include_str!("page/style.css"),
+            Escaped(&self.in_short())
+        );
+        out.push_str("<section class=\"answer\" aria-label=\"The answer\">");
+        for sentence in &self.results.answer {
+            let _ = write!(out, "<p>{}</p>", Escaped(sentence));
+        }
+        let _ = write!(
+            out,
+            "<p class=\"fine\">Ours is simulated: the policies are the code that ships, the machine, \
+             the requests and the costs are a model. What is published comes from the chapter's \
+             own simulator, whose sizes, lifetimes and capacities are not public. Intervals are \
+             95 %.</p></section></header>"
+        );
+    }
+
+    fn in_short(&self) -> String {
+        let tables = self.results.tables.len();
+        format!(
+            "{tables} tables, {} allocators, {} attempts of each; all see the same requests",
+            self.plan.allocators.len(),
+            self.plan.attempts
+        )
+    }
+
+    fn contents(&self, out: &mut String) {
+        out.push_str(
+            "<nav class=\"contents\" aria-label=\"Contents\"><a href=\"#machine\">The machine</a>",
+        );
+        for case in &self.plan.cases {
+            let _ = write!(out, "<a href=\"#case-{0}\">Case {0}</a>", case.number);
+        }
+        out.push_str(
+            "<a href=\"#claims\">Claims</a><a href=\"#account\">Where ours differs, and why</a>\
+             <a href=\"#notes\">The published tables</a><a href=\"#settings\">Settings</a></nav>",
+        );
+    }
+
+    fn machine(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"machine\">The machine, and a region of it</h2><p>What is simulated: requests \
+             come from the processors of the nodes; a path says which memories are tried.</p>",
+        );
+        Figure {
+            id: "topology",
+            title: "Nodes and memories",
+            lead: "Each node's processors reach their own memory at the least cost, the shared one \
+                   and, along the ring, the others' at more. The darker part of a memory is there \
+                   before the first request and stays. Several processors of a node ask one after \
+                   the other: no time is charged for waiting.",
+            drawing: &drawings::topology(self.plan),
+            table: "",
+            command: self.command,
+        }
+        .write(out);
+        Figure {
+            id: "layout",
+            title: "Blocks of one memory",
+            lead: "The layout that all but tcmalloc share: a header of 8 bytes before each block's \
+                   payload, multiples of 16 bytes, free neighbours merged at once.",
+            drawing: &drawings::layout(),
+            table: "",
+            command: self.command,
+        }
+        .write(out);
+    }
+
+    fn cases(&self, out: &mut String) {
+        for case in &self.plan.cases {
+            let tables: Vec<_> =
+                self.results.tables.iter().filter(|table| table.case == case.number).collect();
+            let _ = write!(
+                out,
+                "<h2 id=\"case-{0}\">Case {0}</h2><p>{1}.</p>",
+                case.number,
+                Escaped(&case.title)
+            );
+            for (key, title, lead) in bars::PICTURES {
+                let drawing = bars::panels(&tables, key, case.number);
+                Figure {
+                    id: &format!("{key}-{}", case.number),
+                    title,
+                    lead,
+                    drawing: &drawing,
+                    table: &tables::beside(&tables, key),
+                    command: self.command,
+                }
+                .write(out);
+            }
+            let drawing = tables::everything(&tables);
+            Figure {
+                id: &format!("all-{}", case.number),
+                title: "Everything measured",
+                lead: "Means of the attempts. Which allocators differ is a question of pairs: the \
+                       JSON holds every difference to DmRT with its interval.",
+                drawing: &drawing,
+                table: "",
+                command: self.command,
+            }
+            .write(out);
+        }
+    }
+
+    fn verdicts(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"claims\">The chapter's claims</h2><p>In how many of the tables that a claim is \
+             about it holds: as printed, and in ours where the intervals decide it.</p>",
+        );
+        let row = |claim: &str| {
+            let of_claim = || self.results.verdicts.iter().filter(|v| v.claim == claim);
+            let all = of_claim().count();
+            let printed = of_claim().filter(|v| v.published == Some(true)).count();
+            let published = of_claim().filter(|v| v.published.is_some()).count();
+            let ours = |holds| of_claim().filter(|v| v.ours == holds).count();
+            let not: Vec<String> =
+                of_claim().filter(|v| v.ours == Holds::No).map(|v| v.table.clone()).collect();
+            let note = (!not.is_empty()).then(|| format!("not in {}", not.join(", ")));
+            vec![
+                Cell::text(claim),
+                Cell::text(format!("{printed} of {published}")),
+                Cell { note, ..Cell::text(format!("{} of {all}", ours(Holds::Yes))) },
+                Cell::text(ours(Holds::Undecided).to_string()),
+                Cell::text(ours(Holds::No).to_string()),
+            ]
+        };
+        let rows: Vec<_> = orders::claims().map(row).collect();
+        let heads = ["claim", "published", "ours", "undecided", "contradicted"].map(String::from);
+        let mut table = String::new();
+        html::table(&mut table, "Claims", &heads, &rows);
+        Figure {
+            id: "claims-table",
+            title: "Orders",
+            lead: "A claim of several allocators holds when it holds for every pair.",
+            drawing: &table,
+            table: "",
+            command: self.command,
+        }
+        .write(out);
+    }
+
+    fn account(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"account\">Where ours differs, and why</h2><p>Every number below is computed from \
+             this run. Each cause is changed alone, everything else the same to the seed.</p>",
+        );
+        for finding in &self.results.account {
+            let _ = write!(
+                out,
+                "<figure class=\"finding\"><figcaption><h3>{}</h3></figcaption><p>{}</p>",
+                Escaped(finding.title),
+                Escaped(&finding.text)
+            );
+            let table = tables::ablations(&self.results.ablations, &finding.ablations);
+            if !table.is_empty() {
+                let _ = write!(
+                    out,
+                    "<details><summary>The changes it rests on</summary>{table}</details>"
+                );
+            }
+            out.push_str("</figure>");
+        }
+    }
+
+    fn notes(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"notes\">The published tables by themselves</h2><p>Computed from the printed \
+             figures alone; nothing of ours enters.</p><figure><ul class=\"plain\">",
+        );
+        for note in &self.results.published_notes {
+            let _ = write!(out, "<li>{}</li>", Escaped(&note.text));
+        }
+        out.push_str("</ul></figure>");
+    }
+
+    fn settings(&self, out: &mut String) {
+        out.push_str(
+            "<h2 id=\"settings\">Settings</h2><p>As run. Any of them can be changed: \
+             <code>freehold study dmrt --set machine.nodes=8</code>.</p>\
+             <figure><dl class=\"pairs\">",
+        );
+        let mut pairs = Vec::new();
+        flatten("", &self.results.settings, &mut pairs);
+        for (key, value) in pairs {
+            let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", Escaped(&key), Escaped(&value));
+        }
+        let _ = write!(
+            out,
+            "<dt>made by</dt><dd><code>{}</code></dd></dl></figure>",
+            Escaped(self.command)
+        );
+    }
+
+    fn foot(&self, out: &mut String) {
+        let json = serde_json::to_vec(self.results).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "<footer><p class=\"screen-only\"><a download=\"study-dmrt.json\" \
+             href=\"data:application/json;base64,{}\">Download every number of this page</a> as JSON, \
+             schema version {}, {}. The row of every attempt is in attempts.parquet.</p><p>Made by \
+             Freehold {}. This file is complete in itself and loads nothing.</p></footer></body></html>",
+            base64(&json),
+            self.results.schema_version,
+            human::bytes(json.len() as u64),
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+}
+
+/// `machine.nodes`, `4`, and so on.
+fn flatten(before: &str, value: &serde_json::Value, pairs: &mut Vec<(String, String)>) {
+    let Some(table) = value.as_object() else {
+        pairs.push((before.to_owned(), value.to_string()));
+        return;
+    };
+    for (key, value) in table {
+        let name = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };
+        flatten(&name, value, pairs);
+    }
+}
+
+#[cfg(test)]
+#[path = "page/tests.rs"]
+mod tests;
