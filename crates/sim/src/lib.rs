@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   numa       nodes with memory of their own, a memory that all share, requests over time
+//!   cache      sets of lines, data caches     tlb      pages that a processor can reach
+//!   processors a program's pieces of work on P of them, with misses and locks
 //!   region     ordinary memory in which a policy lays out its blocks
 //!   random     draws: a generator, uniform and log-uniform, the same on every machine
 //! ```
@@ -10,8 +12,11 @@
 //! arithmetic, nothing is iterated in the order of a hash, no clock is read. And no policy lives
 //! here: which block and which place are answered by the very functions of `core` that ship.
 
+pub mod cache;
 pub mod numa;
+pub mod processors;
 pub mod random;
 mod region;
+pub mod tlb;
 
 pub use region::SimMemory;

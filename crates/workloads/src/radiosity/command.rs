@@ -18,6 +18,7 @@ Examples:
   freehold-radiosity --threads 1 --json               the same on one thread, as JSON
   freehold-radiosity --scene cornell --picture box.png
   freehold-radiosity --scene my.toml --epsilon 1e-4 --picture my.png --height 800
+  freehold record -o t.fht -- freehold-radiosity --threads 1 --accesses 10
   freehold-radiosity --check                          the analytic checks as well
 
 It exits with 0, with 1 when the solution fails a check of its physics, with 2 when it cannot
@@ -48,6 +49,9 @@ pub struct Args {
     /// Stop when the solution would occupy more than this.
     #[arg(long, value_name = "MIB")]
     pub memory_limit: Option<u64>,
+    /// Tell a recorder the memory accesses of every N-th iteration (rays: one of 16); 0: none.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub accesses: u32,
     /// Write a picture (PNG).
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
@@ -138,6 +142,7 @@ pub fn settings(args: &Args) -> Settings {
         least_area: args.least_area.unwrap_or(least_area),
         converged: 1e-6,
         closure: !args.no_closure,
+        watch_every: args.accesses,
         memory_limit: args.memory_limit.map_or(u64::MAX, |mib| mib.saturating_mul(1 << 20)),
     }
 }

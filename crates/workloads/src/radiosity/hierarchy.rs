@@ -14,17 +14,18 @@
 //! both its ends; lists are sorted by the other end's key. Links and elements point at each other,
 //! so [`Hierarchy`] cuts the links when it is dropped.
 //!
-//! All light goes through [`Light`]'s cells and all links through [`Element::links`]: a probe of
-//! memory accesses has these two places to watch.
+//! What is touched while links are followed and light moves is told to [`crate::access`], which a
+//! recorder may watch.
 
 use super::colour::{Cell, Rgb, RgbCell};
 use super::form_factor::{Sample, sub_centres};
 use super::geometry::{Quad, Vec3};
 use super::scene::Scene;
 use super::visibility::PatchId;
+use crate::access;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -192,6 +193,11 @@ impl Link {
         if self.a.key == of.key { &self.b } else { &self.a }
     }
 
+    /// Tells who watches that ends and estimates are read.
+    pub fn touch(&self) {
+        access::touch_shared(self, 0, offset_of!(Link, retired), false);
+    }
+
     /// Area that carries light: exchange times visibility.
     pub fn carries(&self) -> f64 {
         self.exchange * self.visible
@@ -293,6 +299,30 @@ impl Element {
         child
     }
 
+    /// What others receive from it.
+    pub fn outgoing(&self) -> Rgb {
+        self.touch_light(offset_of!(Light, outgoing), false);
+        self.light.outgoing.get()
+    }
+
+    /// Tells who watches that one colour of the light is touched.
+    pub fn touch_light(&self, offset: usize, write: bool) {
+        access::touch_shared(
+            self,
+            offset_of!(Element, light) + offset,
+            size_of::<RgbCell>(),
+            write,
+        );
+    }
+
+    /// Tells who watches that the corners are read, and where they are.
+    pub fn touch_corners(&self) {
+        access::touch_shared(self, offset_of!(Element, corners), size_of_val(&self.corners), false);
+        for corner in &self.corners {
+            access::touch_shared(&**corner, offset_of!(Vertex, position), size_of::<Vec3>(), false);
+        }
+    }
+
     /// Reads the links.
     pub fn links(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {
         lock(&self.links)
@@ -306,9 +336,13 @@ impl Element {
     /// What the links bring, given everybody's outgoing light.
     pub fn gather(&self) {
         let mut sum = Rgb::BLACK;
-        for link in self.links().iter() {
-            sum += link.peer(self).light.outgoing.get() * link.carries();
+        let links = self.links();
+        for (index, link) in links.iter().enumerate() {
+            access::touch_item(&links, index, false);
+            link.touch();
+            sum += link.peer(self).outgoing() * link.carries();
         }
+        self.touch_light(offset_of!(Light, gathered), true);
         self.light.gathered.set(sum * (1.0 / self.area));
     }
 
@@ -403,7 +437,18 @@ impl Hierarchy {
 
     /// Calls `f` on every element, in parallel.
     pub fn for_each(&self, f: impl Fn(&Arc<Element>) + Sync) {
-        self.patches.par_iter().for_each(|patch| each_below(&patch.root, &f));
+        self.begin_phase();
+        self.patches.par_iter().for_each(|patch| {
+            access::mark(&*patch.root, access::TASK);
+            each_below(&patch.root, &f);
+        });
+    }
+
+    /// Tells who watches that all work before this is done.
+    pub fn begin_phase(&self) {
+        if let Some(patch) = self.patches.first() {
+            access::mark(&*patch.root, access::BARRIER);
+        }
     }
 
     /// Calls `f` on every leaf, in the scene's order, on this thread.
@@ -510,6 +555,8 @@ pub fn fold<C: Copy + Send + Sync, T: Send>(
     up: &(impl Fn(&Element, [T; 4]) -> T + Sync),
 ) -> T {
     let context = down(element, context);
+    let size = size_of::<[Arc<Element>; 4]>();
+    access::touch_shared(element, offset_of!(Element, children), size, false);
     let Some([a, b, c, d]) = element.children() else { return leaf(element, context) };
     let below = |child: &Element| fold(child, context, down, leaf, up);
     let answers = if element.depth < PARALLEL_DEPTH {

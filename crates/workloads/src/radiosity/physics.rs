@@ -146,6 +146,7 @@ pub fn furnace_distance(reflectance: f64, closure: bool) -> f64 {
         least_area: 1e-3,
         converged: 1e-6,
         closure,
+        watch_every: 0,
         memory_limit: u64::MAX,
     };
     let never = AtomicBool::new(false);

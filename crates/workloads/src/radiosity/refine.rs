@@ -15,7 +15,8 @@ use super::form_factor::{
 };
 use super::hierarchy::{Element, Hierarchy, Link, MAX_DEPTH, announce};
 use super::visibility::{LastOccluder, Occluders, Ray};
-use std::mem::size_of;
+use crate::access;
+use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -29,6 +30,9 @@ const DARK_SHARE: f64 = 0.01;
 const DOUBTFUL_SHARE: f64 = 2e-4;
 /// Sub-centres per direction for the second look; every fourth pair of them gets a ray.
 const SECOND_LOOK: usize = 4;
+/// Of so many rays a recorder hears of the accesses of one: there are tens of millions, and what they
+/// read is the same 200 kB of boxes and triangles.
+const HEARD_RAYS: u64 = 16;
 /// What a link occupies: itself, its counters, its place in two lists.
 const LINK_BYTES: u64 = (size_of::<Link>() + 4 * size_of::<usize>()) as u64;
 
@@ -85,11 +89,13 @@ enum Verdict {
 impl Refiner<'_> {
     /// Links every patch with every patch it may see.
     pub fn link_all(&self, hierarchy: &Hierarchy) {
+        hierarchy.begin_phase();
         rayon::scope(|scope| {
             for (index, patch) in hierarchy.patches.iter().enumerate() {
                 let task = Box::new(Task { element: patch.root.clone(), last: Default::default() });
                 scope.spawn(move |_| {
                     let mut task = task;
+                    access::mark(&*task.element, access::TASK);
                     for other in &hierarchy.patches[index + 1..] {
                         if may_see(&task.element, &other.root) {
                             let link = self.link(&task.element, &other.root, &mut task.last);
@@ -105,6 +111,7 @@ impl Refiner<'_> {
     /// Judges all links again and refines those that are too coarse. Returns how many were.
     pub fn refine(&self, hierarchy: &Hierarchy) -> u64 {
         let before = self.tally.split.load(Relaxed);
+        hierarchy.begin_phase();
         rayon::scope(|scope| {
             for element in hierarchy.linked() {
                 let task = Box::new(Task { element, last: LastOccluder::default() });
@@ -116,6 +123,8 @@ impl Refiner<'_> {
     }
 
     fn refine_links_of(&self, mut task: Task) {
+        access::mark(&*task.element, access::TASK);
+        access::touch_list(&task.element.links(), false);
         let coarse: Vec<Arc<Link>> = task
             .element
             .links()
@@ -161,6 +170,7 @@ impl Refiner<'_> {
     }
 
     fn judge(&self, link: &Link) -> Verdict {
+        link.touch();
         if link.exchange <= 0.0 {
             return Verdict::Drop;
         }
@@ -183,7 +193,7 @@ impl Refiner<'_> {
     }
 
     fn is_fine(&self, link: &Link) -> bool {
-        let brightest = |element: &Element| element.light.outgoing.get().strongest();
+        let brightest = |element: &Element| element.outgoing().strongest();
         let misplaced = link.visible * link.exchange_error
             + link.visible_error * link.exchange
             + link.visible_error * link.exchange_error;
@@ -198,6 +208,11 @@ impl Refiner<'_> {
     fn link(&self, one: &Arc<Element>, two: &Arc<Element>, last: &mut LastOccluder) -> Arc<Link> {
         let (a, b) = if one.key < two.key { (one, two) } else { (two, one) };
         let (from, to) = (a.sub_centres(), b.sub_centres());
+        for (end, samples) in [(a, &from), (b, &to)] {
+            end.touch_corners();
+            access::touch_list(samples, true);
+            access::touch_list(samples, false);
+        }
         let mut kernels = Vec::with_capacity(from.len() * to.len());
         let apart = exchange(&from, &to, &mut kernels);
         let (quad_a, quad_b) = (a.quad(), b.quad());
@@ -209,7 +224,8 @@ impl Refiner<'_> {
             (0.0, 0.0)
         };
         self.tally.made.fetch_add(1, Relaxed);
-        Arc::new(Link {
+        access::touch_list(&kernels, true);
+        let link = Arc::new(Link {
             a: a.clone(),
             b: b.clone(),
             exchange: area.min(a.area.min(b.area)),
@@ -217,7 +233,9 @@ impl Refiner<'_> {
             visible,
             visible_error,
             retired: AtomicBool::new(false),
-        })
+        });
+        access::touch_shared(&*link, 0, offset_of!(Link, retired), true);
+        link
     }
 
     /// One ray for each pair of sub-centres that face each other, weighed by its kernel, and four
@@ -266,6 +284,7 @@ impl Refiner<'_> {
         for (start, end, weight) in weighed.filter(|(.., weight)| *weight > 0.0) {
             let ray = Ray { from: start.point, way: end.point - start.point };
             all += weight;
+            last.is_heard = access::is_watched() && rays % HEARD_RAYS == 0;
             rays += 1;
             if !self.occluders.is_blocked(&ray, patches, last) {
                 seen += weight;

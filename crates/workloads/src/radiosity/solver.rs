@@ -6,13 +6,15 @@
 
 use super::closure;
 use super::colour::Rgb;
-use super::hierarchy::{Element, Hierarchy, Patch, fold};
+use super::hierarchy::{Element, Hierarchy, Light, Patch, fold};
 use super::physics;
 use super::refine::{Refiner, Rules, Tally};
 use super::scene::Scene;
 use super::statistics::{Phase, Statistics};
 use super::visibility::Occluders;
+use crate::access;
 use rayon::prelude::*;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use thiserror::Error;
 
@@ -37,6 +39,8 @@ pub struct Settings {
     pub converged: f64,
     /// Whether rows of form factors are scaled to sum to one (closed scenes only).
     pub closure: bool,
+    /// A recorder hears of the memory accesses of every so many-th iteration; 0: of none.
+    pub watch_every: u32,
     /// Bytes that links, and then the whole solution, may occupy.
     pub memory_limit: u64,
 }
@@ -104,6 +108,9 @@ impl Solver<'_> {
         let mut power = 0.0;
         for iteration in 1..=self.settings.iterations {
             progress(u64::from(iteration - 1), u64::from(self.settings.iterations));
+            let every = self.settings.watch_every;
+            self.end_watch();
+            access::watch(every > 0 && iteration.is_multiple_of(every));
             let coarser = self.coarser(iteration);
             let rules = Rules { threshold: last_threshold * coarser, ..rules };
             let refined = self.refine(iteration, rules);
@@ -117,7 +124,14 @@ impl Solver<'_> {
                 break;
             }
         }
+        self.end_watch();
         Ok(())
+    }
+
+    fn end_watch(&self) {
+        if let Some(patch) = self.hierarchy.patches.first() {
+            access::end_watch(&*patch.root);
+        }
     }
 
     fn rules(&self) -> Rules {
@@ -199,19 +213,32 @@ pub fn gather(hierarchy: &Hierarchy) {
 /// up as averages. Returns the total that is sent (light times area), in the scene's order.
 pub fn push_pull(hierarchy: &Hierarchy, leaf: impl Fn(&Patch, &Element, Rgb) -> Rgb + Sync) -> Rgb {
     type Sent = (f64, Rgb);
-    let down = |element: &Element, above: Rgb| above + element.light.gathered.get();
+    let down = |element: &Element, above: Rgb| {
+        element.touch_light(offset_of!(Light, gathered), false);
+        above + element.light.gathered.get()
+    };
     let up = |element: &Element, sent: [Sent; 4]| {
         let area: f64 = sent.iter().map(|(area, _)| area).sum();
         let total = sent.iter().fold(Rgb::BLACK, |total, (_, sent)| total + *sent);
+        element.touch_light(offset_of!(Light, outgoing), true);
         element.light.outgoing.set(total * (1.0 / area));
         (area, total)
     };
+    hierarchy.begin_phase();
     let sent: Vec<Sent> = hierarchy
         .patches
         .par_iter()
         .map(|patch| {
+            access::mark(&*patch.root, access::TASK);
             let at_leaf = |element: &Element, gathered: Rgb| {
                 let outgoing = leaf(patch, element, gathered);
+                for offset in [
+                    offset_of!(Light, incident),
+                    offset_of!(Light, radiosity),
+                    offset_of!(Light, outgoing),
+                ] {
+                    element.touch_light(offset, true);
+                }
                 element.light.outgoing.set(outgoing);
                 (element.area, outgoing * element.area)
             };

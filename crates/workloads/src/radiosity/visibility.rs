@@ -6,6 +6,7 @@
 //! [`GAP`] of its length cannot be hit, nor can the two polygons it connects.
 
 use super::geometry::{Quad, Vec3};
+use crate::access;
 
 /// The share of a ray's length, at either end, in which hits do not count.
 pub const GAP: f64 = 1e-6;
@@ -86,7 +87,11 @@ impl Node {
 
 /// The patch that stopped the previous ray: asked first by the next one.
 #[derive(Debug, Default)]
-pub struct LastOccluder(Option<u32>);
+pub struct LastOccluder {
+    triangle: Option<u32>,
+    /// Whether the accesses of the next ray are told to who watches.
+    pub is_heard: bool,
+}
 
 /// What a ray meets first.
 #[derive(Clone, Copy, Debug)]
@@ -128,13 +133,14 @@ impl Occluders {
             !ends.contains(&triangle.patch)
                 && triangle.crossing(ray).is_some_and(|(at, _)| at > GAP && at < 1.0 - GAP)
         };
-        if last.0.is_some_and(blocks) {
+        if last.triangle.is_some_and(blocks) {
             return true;
         }
-        self.walk(ray, 1.0, |index, _| {
+        let LastOccluder { triangle, is_heard } = last;
+        self.walk(ray, 1.0, *is_heard, |index, _| {
             let blocked = blocks(index);
             if blocked {
-                last.0 = Some(index);
+                *triangle = Some(index);
             }
             blocked.then_some(0.0)
         })
@@ -143,7 +149,7 @@ impl Occluders {
     /// The first patch whose front the ray meets, at whatever distance; backs are passed.
     pub fn first_front(&self, ray: &Ray) -> Option<Hit> {
         let mut hit: Option<Hit> = None;
-        self.walk(ray, f64::INFINITY, |index, reach| {
+        self.walk(ray, f64::INFINITY, false, |index, reach| {
             let triangle = &self.triangles[index as usize];
             let (at, front) = triangle.crossing(ray)?;
             if !front || at <= GAP || at >= reach {
@@ -161,6 +167,7 @@ impl Occluders {
         &self,
         ray: &Ray,
         mut reach: f64,
+        is_heard: bool,
         mut visit: impl FnMut(u32, f64) -> Option<f64>,
     ) -> bool {
         let inverse = Vec3::new(1.0 / ray.way.x, 1.0 / ray.way.y, 1.0 / ray.way.z);
@@ -170,6 +177,9 @@ impl Occluders {
             depth -= 1;
             let index = waiting[depth];
             let node = &self.nodes[index as usize];
+            if is_heard {
+                access::touch_item(&self.nodes, index as usize, false);
+            }
             if !node.is_met(ray.from, inverse, reach) {
                 continue;
             }
@@ -180,6 +190,9 @@ impl Occluders {
                 continue;
             }
             for triangle in node.start..node.start + node.count {
+                if is_heard {
+                    access::touch_item(&self.triangles, triangle as usize, false);
+                }
                 reach = visit(triangle, reach).unwrap_or(reach);
                 if reach == 0.0 {
                     return true;

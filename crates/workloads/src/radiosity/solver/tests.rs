@@ -11,6 +11,7 @@ const COARSE: Settings = Settings {
     least_area: 2e-3,
     converged: 1e-6,
     closure: true,
+    watch_every: 0,
     memory_limit: u64::MAX,
 };
 

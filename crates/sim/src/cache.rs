@@ -1,0 +1,216 @@
+//! Caches as sets of lines: the one mechanism behind data caches and TLBs.
+//!
+//! ```text
+//!   number of a line (address / line length) ── mod sets ──► set of `ways` places ── is it there?
+//! ```
+//!
+//! Invariant: a line lies in its own set only, at most once; whatever replaces what is decided by the
+//! order of the accesses and a seed, never by a clock.
+
+use crate::random::Random;
+
+/// What leaves a full set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replacement {
+    /// The line not used for longest.
+    Lru,
+    /// Any, by the generator of this seed.
+    Random(u64),
+}
+
+/// The shape of a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Lines it holds in all; a multiple of `ways`, at least that.
+    pub lines: u32,
+    /// Lines in a set.
+    pub ways: u32,
+    /// What leaves a full set.
+    pub replacement: Replacement,
+}
+
+/// A cache of numbered lines.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    sets: u64,
+    ways: usize,
+    /// The sets after each other; within a set under LRU, the line used last stands first.
+    tags: Vec<u64>,
+    random: Option<Random>,
+}
+
+/// No line has this number.
+const EMPTY: u64 = u64::MAX;
+
+impl Lines {
+    /// An empty cache. A shape without ways, or with fewer lines than ways, has one set.
+    pub fn new(shape: Shape) -> Lines {
+        let ways = shape.ways.max(1);
+        let sets = (shape.lines / ways).max(1);
+        let random = match shape.replacement {
+            Replacement::Lru => None,
+            Replacement::Random(seed) => Some(Random::new(seed)),
+        };
+        let tags = vec![EMPTY; (sets * ways) as usize];
+        Lines { sets: sets.into(), ways: ways as usize, tags, random }
+    }
+
+    /// Uses a line; whether it was there. It is there afterwards. O(ways).
+    pub fn touch(&mut self, line: u64) -> bool {
+        let start = (line % self.sets) as usize * self.ways;
+        let set = &mut self.tags[start..start + self.ways];
+        let found = set.iter().position(|&tag| tag == line);
+        match (&mut self.random, found) {
+            (None, Some(at)) => set[..=at].rotate_right(1),
+            (None, None) => {
+                set.rotate_right(1);
+                set[0] = line;
+            }
+            (Some(_), Some(_)) => {}
+            (Some(random), None) => {
+                let free = set.iter().position(|&tag| tag == EMPTY);
+                set[free.unwrap_or_else(|| random.below(self.ways as u64) as usize)] = line;
+            }
+        }
+        found.is_some()
+    }
+}
+
+/// A data cache: lines of a power of two of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheSpec {
+    /// Bytes in all.
+    pub bytes: u32,
+    /// Bytes of a line.
+    pub line_bytes: u32,
+    /// Lines in a set.
+    pub ways: u32,
+}
+
+/// First level of the R10000: 32 KB, two ways, lines of 32 bytes.
+pub const R10000_FIRST: CacheSpec = CacheSpec { bytes: 32 << 10, line_bytes: 32, ways: 2 };
+/// Second level of the Origin2000's nodes: 4 MB, two ways, lines of 128 bytes.
+pub const ORIGIN_SECOND: CacheSpec = CacheSpec { bytes: 4 << 20, line_bytes: 128, ways: 2 };
+
+/// Hits of a level, out of the accesses that reached it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hits {
+    /// Accesses that reached the level.
+    pub accesses: u64,
+    /// Those it held.
+    pub hits: u64,
+}
+
+impl Hits {
+    /// Notes one access; whether it hit.
+    fn note(&mut self, hit: bool) -> bool {
+        self.accesses += 1;
+        self.hits += u64::from(hit);
+        hit
+    }
+
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Hits) {
+        self.accesses += other.accesses;
+        self.hits += other.hits;
+    }
+
+    /// Accesses it did not hold.
+    pub fn misses(&self) -> u64 {
+        self.accesses - self.hits
+    }
+}
+
+/// How far an access had to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reached {
+    /// The first level held it.
+    First,
+    /// The second did.
+    Second,
+    /// Neither did.
+    Memory,
+}
+
+/// Two levels of one processor, indexed by virtual addresses, filled by reads and writes alike.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    levels: [(u32, Lines); 2],
+    /// Of the first and the second level.
+    pub hits: [Hits; 2],
+}
+
+impl Caches {
+    /// Empty caches with LRU sets.
+    pub fn new(first: CacheSpec, second: CacheSpec) -> Caches {
+        let level = |spec: CacheSpec| {
+            let shape = Shape {
+                lines: spec.bytes / spec.line_bytes,
+                ways: spec.ways,
+                replacement: Replacement::Lru,
+            };
+            (spec.line_bytes.ilog2(), Lines::new(shape))
+        };
+        Caches { levels: [level(first), level(second)], hits: [Hits::default(); 2] }
+    }
+
+    /// A word at `address` is read or written.
+    pub fn touch(&mut self, address: u64) -> Reached {
+        let reached = [Reached::First, Reached::Second];
+        for ((level, hits), reached) in self.levels.iter_mut().zip(&mut self.hits).zip(reached) {
+            if hits.note(level.1.touch(address >> level.0)) {
+                return reached;
+            }
+        }
+        Reached::Memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(lines: u32, ways: u32, replacement: Replacement) -> Lines {
+        Lines::new(Shape { lines, ways, replacement })
+    }
+
+    #[test]
+    fn the_line_not_used_for_longest_leaves() {
+        let mut set = lines(2, 2, Replacement::Lru);
+        let hits: Vec<bool> = [1, 2, 1, 3, 1, 2].into_iter().map(|line| set.touch(line)).collect();
+        assert_eq!(hits, [false, false, true, false, true, false]);
+    }
+
+    #[test]
+    fn lines_of_one_set_displace_each_other_only() {
+        let mut cache = lines(4, 2, Replacement::Lru); // sets: even, odd
+        [0, 1, 2, 4].into_iter().for_each(|line| drop(cache.touch(line)));
+        assert!(cache.touch(1) && cache.touch(4) && cache.touch(2) && !cache.touch(0));
+    }
+
+    #[test]
+    fn random_replacement_keeps_what_fits_and_depends_on_the_seed_alone() {
+        let misses = |seed: u64, pages: u64| {
+            let mut cache = lines(64, 64, Replacement::Random(seed));
+            (0..100 * pages).filter(|access| !cache.touch(access % pages)).count() as u64
+        };
+        assert_eq!(misses(1, 64), 64);
+        assert_eq!(misses(1, 80), misses(1, 80));
+        // LRU would miss always on a loop over 80 lines; random replacement keeps most of them.
+        let random = misses(1, 80);
+        assert!(random < 8_000 / 2 && random > 8_000 / 5, "{random}");
+    }
+
+    #[test]
+    fn a_loop_over_a_line_misses_once() {
+        let mut caches = Caches::new(R10000_FIRST, ORIGIN_SECOND);
+        let reached: Vec<Reached> =
+            [0, 8, 24, 32, 64].into_iter().map(|address| caches.touch(address)).collect();
+        use Reached::{First, Memory, Second};
+        assert_eq!(reached, [Memory, First, First, Second, Second]);
+        assert_eq!((caches.hits[0].misses(), caches.hits[1].misses()), (3, 1));
+        // 64 KB do not fit into 32, and into 4 MB they do.
+        (0..2).for_each(|_| (0..2048).for_each(|line| drop(caches.touch(1 << 24 | line * 32))));
+        assert_eq!(caches.hits[1].misses(), 1 + 512);
+    }
+}

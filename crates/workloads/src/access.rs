@@ -1,0 +1,128 @@
+//! Says which words of which objects a workload touches, for models of caches, TLBs and pages.
+//!
+//! A recorder that wants to hear of it exports `freehold_record_access`; without one every call here
+//! is a load and a branch. Who watches decides when: [`watch`] turns it on for a part of the work, so
+//! that the sample has a rate that can be stated, and within it nothing is left out.
+//!
+//! Invariant: `object` is where an allocation begins, `offset` lies within it; or `offset` is a mark.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A mark: here begins a piece of work that one thread does alone.
+pub const TASK: usize = (1 << 23) - 2;
+/// A mark: all pieces of work before it end before one after it begins. As a read, it also says that
+/// from here on nothing is told.
+pub const BARRIER: usize = (1 << 23) - 1;
+/// Bytes before what an `Arc` points to: its two counters. (As the standard library lays it out;
+/// a test holds it to that.)
+pub const ARC_HEAD: usize = 2 * size_of::<usize>();
+/// Bytes of a word.
+const WORD: usize = 8;
+
+type Hook = unsafe extern "C" fn(*const libc::c_void, usize, usize, bool);
+
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+fn hook() -> Option<Hook> {
+    static HOOK: OnceLock<Option<Hook>> = OnceLock::new();
+    *HOOK.get_or_init(find)
+}
+
+#[expect(unsafe_code, reason = "a symbol that may not be there has to be looked up")]
+fn find() -> Option<Hook> {
+    // SAFETY: the name is a C string; the recorder's symbol of this name is a function of this type.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"freehold_record_access".as_ptr());
+        (!found.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, Hook>(found))
+    }
+}
+
+/// Whether a recorder listens at all.
+pub fn is_heard() -> bool {
+    hook().is_some()
+}
+
+/// Turns telling on or off, for all threads. Off at first; without a recorder it stays off.
+pub fn watch(on: bool) {
+    WATCHED.store(on && is_heard(), Relaxed);
+}
+
+/// Turns telling off, with a mark beside some object that an `Arc` owns.
+pub fn end_watch<T>(value: &T) {
+    touch(std::ptr::from_ref(value) as usize - ARC_HEAD, BARRIER, WORD, false);
+    watch(false);
+}
+
+/// Whether it is on.
+#[inline(always)]
+pub fn is_watched() -> bool {
+    WATCHED.load(Relaxed)
+}
+
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "the recorder's function is a C function")]
+fn tell(object: usize, offset: usize, words: usize, write: bool) {
+    if let Some(hook) = hook() {
+        // SAFETY: it takes any address: it is a name there, and nothing is read through it.
+        unsafe { hook(object as *const libc::c_void, offset, words, write) }
+    }
+}
+
+/// `bytes` bytes from `offset` on of the object at address `object` are read (or written).
+#[inline(always)]
+pub fn touch(object: usize, offset: usize, bytes: usize, write: bool) {
+    if is_watched() {
+        tell(object, offset, bytes.div_ceil(WORD), write);
+    }
+}
+
+/// Something that an `Arc` owns is touched: `bytes` bytes from `offset` on within the value.
+#[inline(always)]
+pub fn touch_shared<T>(value: &T, offset: usize, bytes: usize, write: bool) {
+    touch(std::ptr::from_ref(value) as usize - ARC_HEAD, ARC_HEAD + offset, bytes, write);
+}
+
+/// An item of a list is touched, whole.
+#[inline(always)]
+pub fn touch_item<T>(list: &[T], index: usize, write: bool) {
+    touch(list.as_ptr() as usize, index * size_of::<T>(), size_of::<T>(), write);
+}
+
+/// A whole list is touched, from its first item to its last.
+#[inline(always)]
+pub fn touch_list<T>(list: &[T], write: bool) {
+    touch(list.as_ptr() as usize, 0, size_of_val(list), write);
+}
+
+/// A mark ([`TASK`] or [`BARRIER`]) beside some object that an `Arc` owns.
+#[inline(always)]
+pub fn mark<T>(value: &T, mark: usize) {
+    touch(std::ptr::from_ref(value) as usize - ARC_HEAD, mark, WORD, true);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// The allocation of an `Arc` is its counters and then the value, for all values aligned to a word.
+    #[test]
+    fn counters_stand_before_a_shared_value() {
+        let shared = Arc::new([7u64; 3]);
+        let other = Arc::clone(&shared);
+        let strong = Arc::as_ptr(&shared) as usize - ARC_HEAD;
+        #[expect(unsafe_code, reason = "reads the counter whose place is in question")]
+        // SAFETY: the Arc's own allocation begins there, with the strong count.
+        let count = unsafe { *(strong as *const usize) };
+        assert_eq!((count, Arc::strong_count(&other)), (2, 2));
+    }
+
+    #[test]
+    fn nobody_listens_to_a_test() {
+        watch(true);
+        assert!(!is_heard() && !is_watched());
+        touch(0, 0, 64, true);
+    }
+}
