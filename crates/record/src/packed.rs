@@ -15,6 +15,9 @@
 //! word 1         │ size, 64 bits                                      │
 //! ```
 //!
+//! An access has in *size* twice its offset, plus 1 where it wrote, and in *slack* how many words of
+//! 8 bytes it touched from there on.
+//!
 //! The upper 24 bits of the tick come from the last [`Kind::Clock`] event of the ring, which is
 //! written whenever they change (at 2 GHz, every nine minutes) and first of all.
 //!
@@ -71,11 +74,13 @@ pub enum Kind {
     ThreadStart = 11,
     /// The thread is ending; frees by the C library may still follow.
     ThreadEnd = 12,
+    /// The program says that it touched words of the object at `address`.
+    Access = 13,
 }
 
 impl Kind {
     /// Every kind, by its number less one.
-    const ALL: [Kind; 12] = [
+    const ALL: [Kind; 13] = [
         Kind::Malloc,
         Kind::Calloc,
         Kind::Aligned,
@@ -88,6 +93,7 @@ impl Kind {
         Kind::Clock,
         Kind::ThreadStart,
         Kind::ThreadEnd,
+        Kind::Access,
     ];
 
     /// The kind of this number.
@@ -122,6 +128,12 @@ impl Packed {
     pub const fn wide(size: u64, slack: u64, align_log2: u8) -> Packed {
         let word = align_log2 as u64 | (slack << 8) & ADDRESS_MASK;
         Packed(word | (Kind::Wide as u64) << ADDRESS_BITS, size)
+    }
+
+    /// An access to `words` words of 8 bytes from `offset` on; both are cut off at what fits.
+    pub const fn access(object: u64, offset: u64, words: u64, write: bool, tick: u64) -> Packed {
+        let slack = if words < SLACK_LIMIT { words } else { SLACK_LIMIT - 1 };
+        Packed::new(Kind::Access, object, slack, offset << 1 | write as u64, tick)
     }
 
     /// The whole tick.
@@ -192,7 +204,7 @@ mod tests {
             assert_eq!(Kind::from_number(kind as u8), Some(kind));
         }
         assert_eq!(Kind::from_number(0), None);
-        assert_eq!(Kind::from_number(13), None);
+        assert_eq!(Kind::from_number(14), None);
     }
 
     #[test]

@@ -281,6 +281,7 @@ impl<'a> Merge<'a> {
             Kind::ThreadStart => emit(Event::ThreadStart),
             Kind::ThreadEnd => thread.ended = true,
             Kind::Wide | Kind::Clock => {}
+            Kind::Access => access(namer, process, id, &seen, &mut emit),
             kind => namer.alloc(process, id, seen.address, request(api(kind), &seen), &mut emit),
         }
         match failed {
@@ -353,6 +354,21 @@ fn end_realloc(
     match seen.address {
         0 => namer.realloc_failed(process, moving, request, emit),
         address => namer.realloc_end(process, thread, moving, address, request, began, emit),
+    }
+}
+
+/// One event for every word touched. What is no object (its making was not seen) is left out.
+fn access(
+    namer: &mut Namer,
+    process: ProcessId,
+    thread: ThreadId,
+    seen: &Seen,
+    emit: &mut impl FnMut(Event),
+) {
+    let Some(object) = namer.object_at(process, thread, seen.address, emit) else { return };
+    let (first, write) = (seen.size >> 1, seen.size & 1 == 1);
+    for word in 0..seen.slack.unwrap_or(1) {
+        emit(Event::Access { object, offset: first + 8 * word, write });
     }
 }
 

@@ -250,7 +250,7 @@ impl Bytes {
 /// An event of a plain block, with the Wide one before it.
 #[inline(always)]
 fn seen(kind: Kind, event: Packed, wide: Option<Packed>, tick: u64) -> Event {
-    let has_size = kind.is_alloc() || kind == Kind::ReallocEnd;
+    let has_size = kind.is_alloc() || matches!(kind, Kind::ReallocEnd | Kind::Access);
     let (size, slack) = if has_size { (event.size(), event.slack()) } else { (0, SLACK_UNKNOWN) };
     let slack = (slack != SLACK_UNKNOWN).then_some(slack);
     let plain = Event { tick, kind, address: event.address(), size, slack, align_log2: 0 };
@@ -343,7 +343,7 @@ impl Decoder {
             if !matches!(kind, Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock) {
                 event.address = self.address(padded, tag >> 6)?;
             }
-            if kind.is_alloc() || kind == Kind::ReallocEnd {
+            if kind.is_alloc() || matches!(kind, Kind::ReallocEnd | Kind::Access) {
                 event.size = self.leb(padded)?;
                 let slack = self.leb(padded)?;
                 event.slack = (slack != SLACK_UNKNOWN).then_some(slack);

@@ -47,6 +47,9 @@ fn every_shape_survives(form: Form) {
             expected.push(Event { kind: Op::Free, size: 0, slack: None, ..event });
         }
     }
+    encoder.push(Op::Access, Packed::access(4096, 40, 3, true, tick), tick);
+    let (kind, slack) = (Op::Access, Some(3));
+    expected.push(Event { tick, kind, address: 4096, size: 81, slack, align_log2: 0 });
     let unknown = Packed::new(Op::New, 16, SLACK_UNKNOWN, 3, tick);
     encoder.push(Op::New, unknown, tick);
     expected.push(Event { tick, kind: Op::New, address: 16, size: 3, slack: None, align_log2: 0 });

@@ -44,6 +44,23 @@ pub unsafe fn free_event(kind: Kind, object: *mut c_void) {
     unsafe { emit(Packed::new(kind, object as u64, 0, 0, tick), tick) };
 }
 
+/// For programs that look it up: `words` words of 8 bytes, from `offset` on, of the object that
+/// `object` points to were touched. Offsets from 8 MiB on are not recorded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freehold_record_access(
+    object: *const c_void,
+    offset: usize,
+    words: usize,
+    write: bool,
+) {
+    let tick = now();
+    if (offset as u64) < SIZE_LIMIT / 2 {
+        let event = Packed::access(object as u64, offset as u64, words as u64, write, tick);
+        // SAFETY: no reference to the thread's words is alive in a hook.
+        unsafe { emit(event, tick) };
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     // SAFETY: the caller's contract is malloc's.
