@@ -366,32 +366,45 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// Of each tool the median and the best round: on a machine that others use too, the best is the
+    /// one that was disturbed least.
     fn print(&self, program: &Program, tools: &[&str]) {
         println!(
-            "{}: medians of what passed, of the tool's time after it, of processor time",
+            "{}: median [best] of wall, of the tool's time after it, of processor time",
             program.name
         );
         for tool in tools {
-            let cost = |numbers: &Numbers<'_>| {
-                let (median, none) =
-                    (stats::median(&numbers[tool]), stats::median(&numbers["none"]));
-                match program.unit {
-                    "ns/event" => format!("{median:9.1} ns/event ({:+.1})", median - none),
-                    _ => format!("{median:9.3} s ({:.2} x)", median / none),
-                }
-            };
             let after = stats::median(&self.afters[tool]);
-            println!(
-                "  {tool:10} {}  after {after:6.3} s  cpu {}",
-                cost(&self.walls),
-                cost(&self.cpus)
-            );
+            let (wall, cpu) = (cost(program, &self.walls, tool), cost(program, &self.cpus, tool));
+            println!("  {tool:10} {wall}  after {after:6.3} s  cpu {cpu}");
         }
         if !self.bytes.is_empty() {
             let (bytes, finishing) = (stats::median(&self.bytes), stats::median(&self.finishing));
+            let best = best(&self.finishing);
             println!(
-                "  {bytes:.2} bytes an event on disk, {finishing:.0} ns an event after the program"
+                "  {bytes:.2} bytes an event; {finishing:.0} [{best:.0}] ns an event after the program"
             );
         }
     }
+}
+
+/// What a tool costs, beside no tool.
+fn cost(program: &Program, numbers: &Numbers<'_>, tool: &str) -> String {
+    let (some, none) = (&numbers[tool], &numbers["none"]);
+    let (median, least) = (stats::median(some), best(some));
+    let (beside, least_beside) = (stats::median(none), best(none));
+    match program.unit {
+        "ns/event" => {
+            let (more, least_more) = (median - beside, least - least_beside);
+            format!("{median:8.1} ({more:+.1}) [{least:.1} ({least_more:+.1})] ns/event")
+        }
+        _ => {
+            let (times, least_times) = (median / beside, least / least_beside);
+            format!("{median:7.3} s ({times:.2} x) [{least:.3} ({least_times:.2} x)]")
+        }
+    }
+}
+
+fn best(numbers: &[f64]) -> f64 {
+    numbers.iter().copied().fold(f64::INFINITY, f64::min)
 }
