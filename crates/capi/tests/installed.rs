@@ -1,5 +1,6 @@
 //! What is installed is what a stranger needs: the example programs build against it and run.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use std::fs;

@@ -3,6 +3,7 @@
 //! Each program of `programs/` checks itself, prints what it found wrong, and exits with 0 when
 //! that was nothing. Without a C compiler a test says so and passes.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use std::process::Command;

@@ -2,6 +2,7 @@
 //!
 //! The programs of `programs/` run as anybody's would, with the library preloaded and options set.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use std::fs;

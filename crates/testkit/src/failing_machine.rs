@@ -56,7 +56,7 @@ impl FailingMachine {
         let one_in = self.one_in.get() as usize;
         // A multiplicative hash of the call's number: the same calls in every run.
         let by_chance =
-            one_in != 0 && (call.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % one_in == 0;
+            one_in != 0 && (call.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(one_in);
         by_chance || self.fails_at.get() == Some(call)
     }
 

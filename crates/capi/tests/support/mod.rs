@@ -2,8 +2,6 @@
 //!
 //! Without a C compiler a test says so and passes.
 
-#![allow(dead_code, reason = "every test file has this module, and uses some of it")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;

@@ -223,7 +223,7 @@ impl Pen<'_> {
             return self.number(bytes).text(b" B");
         }
         let power = (bytes.ilog2() / 10 - 1).min(UNITS.len() as u32 - 1);
-        let scaled = (bytes as u128 * 10 >> ((power + 1) * 10)) as u64;
+        let scaled = ((bytes as u128 * 10) >> ((power + 1) * 10)) as u64;
         self.number(scaled / 10).text(b".").number(scaled % 10);
         self.text(UNITS.get(power as usize).copied().unwrap_or(b" B"))
     }

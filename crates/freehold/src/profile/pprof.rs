@@ -5,6 +5,7 @@
 
 use super::table::{Site, Tables};
 use crate::off_heap::{Table, Zeroed};
+use core::ffi::CStr;
 use freehold_core::stats::Out;
 
 /// Files of code that can be told apart.
@@ -180,35 +181,45 @@ fn write_locations(writer: &mut Writer<'_>, tables: &Tables, mappings: &[Mapping
     }
 }
 
-/// Reads `/proc/self/maps` line by line.
+/// Writes the files of code in memory, and keeps where they are.
 fn write_mappings(writer: &mut Writer<'_>, mappings: &mut [Mapping]) {
+    let mut count = 0;
+    each_line(c"/proc/self/maps", |line| {
+        if let (Some(parsed), Some(place)) = (parse(line), mappings.get_mut(count)) {
+            count += 1;
+            *place = Mapping { start: parsed.start, limit: parsed.limit };
+            write_mapping(writer, count as u64, &parsed);
+        }
+    });
+}
+
+/// Calls `visit` with every line of a file, up to one that is longer than 8 KiB.
+fn each_line(path: &CStr, mut visit: impl FnMut(&[u8])) {
     // SAFETY: the name is a C string.
-    let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if file < 0 {
         return;
     }
     let mut buffer = [0u8; 8192];
-    let (mut len, mut count) = (0, 0);
-    loop {
-        let Some(free) = buffer.get_mut(len..).filter(|free| !free.is_empty()) else { break };
+    let mut len = 0;
+    while let Some(free) = buffer.get_mut(len..).filter(|free| !free.is_empty()) {
         // SAFETY: reads into bytes of ours.
         let got = unsafe { libc::read(file, free.as_mut_ptr().cast(), free.len()) };
         let Some(got) = usize::try_from(got).ok().filter(|&got| got > 0) else { break };
         len += got;
-        let mut done = 0;
-        while let Some(end) =
-            buffer.get(done..len).and_then(|rest| rest.iter().position(|&byte| byte == b'\n'))
-        {
-            let line = buffer.get(done..done + end).unwrap_or(&[]);
-            if let (Some(parsed), Some(place)) = (parse(line), mappings.get_mut(count)) {
-                count += 1;
-                *place = Mapping { start: parsed.start, limit: parsed.limit };
-                write_mapping(writer, count as u64, &parsed);
-            }
-            done += end + 1;
+        let read = buffer.get(..len).unwrap_or(&[]);
+        let lines = read.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        for line in read.get(..lines).unwrap_or(&[]).split(|&byte| byte == b'\n') {
+            visit(line);
         }
-        buffer.copy_within(done..len, 0);
-        len -= done;
+        // What follows the last line's end is the beginning of the next.
+        for at in lines..len {
+            let byte = buffer.get(at).copied().unwrap_or(0);
+            if let Some(place) = buffer.get_mut(at - lines) {
+                *place = byte;
+            }
+        }
+        len -= lines;
     }
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(file) };

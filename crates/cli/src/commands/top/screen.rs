@@ -2,6 +2,7 @@
 //! what changed since the last look.
 
 use super::Look;
+use crate::ui;
 use freehold_core::heap::census::Census;
 use freehold_core::stats::HeapReport;
 use std::fmt::Write;
@@ -115,7 +116,7 @@ fn rows(census: &Census, before: Option<&Census>) -> Vec<Row> {
 }
 
 fn terminal_lines() -> usize {
-    crate::ui::terminal_size().map_or(DEFAULT_LINES, |(_, lines)| lines)
+    ui::terminal_size().map_or(DEFAULT_LINES, |(_, lines)| lines)
 }
 
 fn size(bytes: u64) -> String {
