@@ -142,15 +142,26 @@ int main(void) {
 }
 "#;
 
-/// An allocator on which a replay of the program takes half a minute; says when it is asked.
+/// glibc's allocator, but that a replay of the program takes half a minute; says when it is asked.
 const SLOW: &str = r#"
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <unistd.h>
-void *__libc_malloc(size_t size);
+void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t), __libc_free(void *);
 void *malloc(size_t size) {
   if (size == 4711) { close(open(ASKED, O_CREAT | O_WRONLY, 0600)); usleep(15000); }
   return __libc_malloc(size);
+}
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *old, size_t size) { return __libc_realloc(old, size); }
+void free(void *old) { __libc_free(old); }
+void *memalign(size_t align, size_t size) { return __libc_memalign(align, size); }
+void *aligned_alloc(size_t align, size_t size) { return __libc_memalign(align, size); }
+int posix_memalign(void **out, size_t align, size_t size) {
+  *out = __libc_memalign(align, size);
+  return *out ? 0 : ENOMEM;
 }
 "#;
 
