@@ -89,6 +89,17 @@ pub extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
 /// The block is null or the caller's.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: size_t) -> *mut c_void {
+    if process::stays(block.cast(), size) {
+        return block;
+    }
+    // SAFETY: the caller's.
+    unsafe { realloc_slow(block, size) }
+}
+
+/// # Safety
+/// As [`realloc`].
+#[inline(never)]
+unsafe extern "C" fn realloc_slow(block: *mut c_void, size: size_t) -> *mut c_void {
     if size == 0 && !block.is_null() {
         // SAFETY: the caller's.
         unsafe { free(block) };

@@ -85,6 +85,13 @@ pub unsafe trait Machine {
         false
     }
 
+    /// Advice: `[at, at + len)`, whole banks of committed memory, is going to be used densely, and huge
+    /// pages would suit it (`huge`); or parts of it are about to be given back, and shall not be
+    /// filled again. Contents and what is committed stay as they are.
+    fn advise(&self, at: *mut u8, len: usize, huge: bool) {
+        let _ = (at, len, huge);
+    }
+
     /// Sleeps while `word` is `expected`, until [`Machine::wake`] or spuriously.
     fn wait(&self, word: &core::sync::atomic::AtomicU32, expected: u32) {
         let _ = (word, expected);

@@ -38,7 +38,8 @@ impl SizeClass {
     /// The size of every block of this class, in bytes; a multiple of 16.
     #[inline(always)]
     pub const fn size(self) -> usize {
-        SIZES[self.0 as usize] as usize
+        // SAFETY: every constructor keeps the index below CLASSES, the table's length.
+        unsafe { *SIZES.as_ptr().add(self.0 as usize) as usize }
     }
 
     /// How many blocks of this class fit `len` bytes, for the unit's length computed at build time.
@@ -50,7 +51,9 @@ impl SizeClass {
     /// `offset / size` without a division, for offsets below 64 KiB (proved by a test over all).
     #[inline(always)]
     pub const fn divide(self, offset: usize) -> usize {
-        ((offset as u64 * RECIPROCALS[self.0 as usize] as u64) >> 32) as usize
+        // SAFETY: as in `size`.
+        let reciprocal = unsafe { *RECIPROCALS.as_ptr().add(self.0 as usize) };
+        ((offset as u64 * reciprocal as u64) >> 32) as usize
     }
 
     /// All classes, smallest first.
@@ -105,7 +108,7 @@ pub static SMALL_CLASS: [u8; SMALL_MAX + 1] = {
     table
 };
 
-const SIZES: [u16; CLASSES] = {
+static SIZES: [u16; CLASSES] = {
     let mut sizes = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
@@ -115,7 +118,7 @@ const SIZES: [u16; CLASSES] = {
     sizes
 };
 
-const RECIPROCALS: [u32; CLASSES] = {
+static RECIPROCALS: [u32; CLASSES] = {
     let mut table = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {

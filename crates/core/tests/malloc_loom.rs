@@ -3,6 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p freehold-core --test malloc_loom`
 #![cfg(loom)]
 
+use freehold_core::heap::depot::{Depot, HEADER, Magazine};
 use freehold_core::heap::inbox::{Inbox, Linked};
 use freehold_core::heap::vacancy::Vacancy;
 use freehold_core::sync::{AtomicPtr, AtomicU64, Ordering};
@@ -142,5 +143,52 @@ fn an_inbox_loses_nothing() {
         pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
         inbox.take(|_| taken += 1);
         assert_eq!(taken, 2);
+    });
+}
+
+/// A block large enough for a magazine's header.
+fn magazine() -> *mut Magazine {
+    Box::into_raw(Box::new([0u64; HEADER / 8])).cast()
+}
+
+/// Counts the magazines of a list that was taken, and frees them.
+fn count(mut magazine: *mut Magazine) -> u32 {
+    let mut magazines = 0;
+    while !magazine.is_null() {
+        // SAFETY: whoever takes a list holds its magazines, each of which came from `magazine`.
+        unsafe {
+            let next = Magazine::next(magazine, KEY);
+            drop(Box::from_raw(magazine.cast::<[u64; HEADER / 8]>()));
+            magazine = next;
+        }
+        magazines += 1;
+    }
+    magazines
+}
+
+const KEY: usize = 0x55;
+
+#[test]
+fn a_magazine_is_had_by_its_owner_or_by_who_takes_the_depot() {
+    loom::model(|| {
+        let depot = Arc::new(Depot::new());
+        let taker = {
+            let depot = depot.clone();
+            thread::spawn(move || count(depot.take()))
+        };
+        // SAFETY: this thread is the owner, and the magazines are its own.
+        let (popped, rest) = unsafe {
+            depot.put(magazine(), 1, KEY);
+            depot.put(magazine(), 1, KEY);
+            let (popped, left) = depot.pop(KEY);
+            assert!(left == 0 || !popped.is_null());
+            depot.put(magazine(), 1, KEY);
+            if !popped.is_null() {
+                drop(Box::from_raw(popped.cast::<[u64; HEADER / 8]>()));
+            }
+            (u32::from(!popped.is_null()), count(depot.take()))
+        };
+        let taken = taker.join().unwrap();
+        assert_eq!(popped + rest + taken, 3, "popped {popped}, rest {rest}, taken {taken}");
     });
 }

@@ -82,9 +82,9 @@ pub static OPTIONS: [OptionRow; 8] = [
     },
     OptionRow {
         name: c"FREEHOLD_THP",
-        default: "system",
-        values: "system, always, never",
-        sentence: "Ask for transparent huge pages, or refuse them, or leave that to the system.",
+        default: "dense",
+        values: "dense, system, always, never",
+        sentence: "Ask for transparent huge pages where the heap is large and dense, or everywhere, or refuse them, or leave it to the system.",
         apply: huge_pages,
     },
 ];
@@ -141,6 +141,7 @@ fn stats_on(value: &[u8]) -> bool {
 
 fn huge_pages(value: &[u8]) -> bool {
     let wish = match value {
+        b"dense" => HugePages::WhereDense,
         b"system" => HugePages::AsSystem,
         b"always" => HugePages::Always,
         b"never" => HugePages::Never,

@@ -94,7 +94,7 @@ pub unsafe fn free(block: *mut u8) {
     // SAFETY: the caller's.
     match unsafe { word::get().give(block) } {
         Freed::Done => {}
-        Freed::Full(class) => overflow(block, class),
+        Freed::Full(class) => overflow(class),
         // SAFETY: the caller's.
         Freed::Slow => unsafe { free_slow(block) },
     }
@@ -102,8 +102,8 @@ pub unsafe fn free(block: *mut u8) {
 
 #[cold]
 #[inline(never)]
-fn overflow(block: *mut u8, class: usize) {
-    judge(HEAP.overflow(word::get(), class), block);
+fn overflow(class: usize) {
+    HEAP.overflow(word::get(), class);
     purger::consider();
 }
 
@@ -147,11 +147,50 @@ unsafe fn free_entering(block: *mut u8) {
     purger::consider();
 }
 
+/// Whether a block of `have` bytes is kept for `size`: large enough, and not more than half wasted.
+#[inline(always)]
+fn keeps(have: usize, size: usize) -> bool {
+    size <= have && size >= have / 2
+}
+
+/// The hot half of [`reallocate`]: whether the block is of the calling thread's slabs and stays where
+/// it is.
+#[inline(always)]
+pub fn stays(block: *mut u8, size: usize) -> bool {
+    word::get().size_of(block).is_some_and(|have| keeps(have, size))
+}
+
 /// Resizes a block, moving it if need be; null when memory is short: then it is as it was.
 ///
 /// # Safety
 /// The block is null or the caller's; afterwards only the answer is, unless it is null.
+#[inline(never)]
 pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+    let cache = word::get();
+    if let Some(have) = cache.size_of(block) {
+        if keeps(have, size) {
+            return block;
+        }
+        let new = cache.take_small(size);
+        if !new.is_null() {
+            // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap; the
+            // caller gives the old one up.
+            unsafe {
+                ptr::copy_nonoverlapping(block, new, have.min(size));
+                free(block);
+            }
+            return new;
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { reallocate_slow(block, size) }
+}
+
+/// # Safety
+/// As for [`reallocate`].
+#[cold]
+#[inline(never)]
+unsafe fn reallocate_slow(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
@@ -181,7 +220,9 @@ pub fn usable_size(block: *mut u8) -> usize {
 /// Gives back every page that holds no block, at once; returns the bytes.
 pub fn trim() -> usize {
     // Twice: the first round makes idle caches' slabs free units.
-    HEAP.purge(true).bytes + HEAP.purge(true).bytes
+    let bytes = HEAP.purge(true).bytes + HEAP.purge(true).bytes;
+    report::stop_if_late();
+    bytes
 }
 
 /// The machine's page size in bytes.

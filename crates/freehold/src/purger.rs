@@ -6,6 +6,7 @@
 
 use crate::heaps;
 use crate::process::HEAP;
+use crate::report;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_core::machine::Machine;
 use freehold_os::thread::{Stack, drop_capabilities, spawn};
@@ -34,6 +35,7 @@ pub(crate) fn switch_off() {
 /// Starts or wakes the purger if there is enough for it to do.
 #[inline]
 pub(crate) fn consider() {
+    report::stop_if_late();
     if HEAP.wants_purge() && STATE.load(Ordering::Relaxed) != AWAKE {
         call();
     }
@@ -79,6 +81,7 @@ fn work() {
         let rounds = 1 + HEAP.usage().used / ROUND_UNITS;
         HEAP.machine().sleep_on(&never, 0, Some(ROUND_NS * rounds as u64));
         let done = HEAP.purge(false);
+        report::stop_if_late();
         let busy = heaps::purge() || done.bytes != 0 || done.unsettled;
         idle = if busy { 0 } else { idle + 1 };
     }

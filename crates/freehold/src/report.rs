@@ -16,6 +16,14 @@ pub(crate) fn stop(misuse: Misuse, block: *mut u8) -> ! {
     )
 }
 
+/// Names an error that was noticed where nobody could be told, if there was one, and aborts.
+#[inline]
+pub(crate) fn stop_if_late() {
+    if let Some((misuse, block)) = HEAP.late_misuse() {
+        stop(misuse, block);
+    }
+}
+
 /// Says that a block was written to after it was freed, and aborts.
 #[cold]
 pub(crate) fn stop_written(block: *mut u8) -> ! {

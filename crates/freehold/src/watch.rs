@@ -142,7 +142,10 @@ pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     // SAFETY: the caller's.
     match unsafe { cache.give(block) } {
         Freed::Done => Ok(()),
-        Freed::Full(class) => HEAP.overflow(cache, class),
+        Freed::Full(class) => {
+            HEAP.overflow(cache, class);
+            Ok(())
+        }
         Freed::Slow => {
             if watches(SAMPLE) {
                 // Sampled blocks are no thread's own: they all come by here.

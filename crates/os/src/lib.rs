@@ -8,10 +8,12 @@ mod syscall;
 pub mod thread;
 
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use freehold_core::machine::Machine;
 use syscall::{Number, call};
 
+/// log2 of the smallest page size that Linux has.
+const PAGE_SHIFT: u32 = 12;
 const PROT_NONE: usize = 0;
 const PROT_READ_WRITE: usize = 1 | 2;
 const MAP_PRIVATE: usize = 2;
@@ -20,6 +22,7 @@ const MAP_NORESERVE: usize = 0x4000;
 const MADV_DONTNEED: usize = 4;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
+const MADV_COLD: usize = 20;
 const MREMAP_MAYMOVE: usize = 1;
 const MREMAP_FIXED: usize = 2;
 const MREMAP_DONTUNMAP: usize = 4;
@@ -30,15 +33,19 @@ const FUTEX_WAKE_PRIVATE: usize = 129;
 /// state.
 #[derive(Debug)]
 pub struct Linux {
-    /// log2 of the page size: a size that is no power of two, or 0, cannot be.
+    /// log2 of the page size less that of 4 KiB: a size that is no power of two, or 0, cannot be.
     page_shift: AtomicU32,
     /// What `madvise` is told of committed memory; 0 is nothing.
     advice: AtomicUsize,
+    /// Whether [`Machine::advise`] is not passed on.
+    deaf: AtomicBool,
 }
 
 /// Whether memory shall be backed by transparent huge pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HugePages {
+    /// Where the heap is large and dense, and nowhere that it gave pages back: what is taken at first.
+    WhereDense,
     /// As `/sys/kernel/mm/transparent_hugepage/enabled` says.
     AsSystem,
     /// Also where the system leaves that to programs (`madvise`).
@@ -54,14 +61,18 @@ impl Default for Linux {
 }
 
 impl Linux {
-    /// Linux with pages of 4 KiB.
+    /// Linux with pages of 4 KiB; all-zero.
     pub const fn new() -> Linux {
-        Linux { page_shift: AtomicU32::new(12), advice: AtomicUsize::new(0) }
+        Linux {
+            page_shift: AtomicU32::new(0),
+            advice: AtomicUsize::new(0),
+            deaf: AtomicBool::new(false),
+        }
     }
 
     /// Tells the page size in bytes, a power of two, before anything is reserved.
     pub fn set_page_size(&self, page: usize) {
-        self.page_shift.store(page.trailing_zeros(), Ordering::Relaxed);
+        self.page_shift.store(page.trailing_zeros().saturating_sub(PAGE_SHIFT), Ordering::Relaxed);
     }
 
     /// Random bits from the kernel; what it gives early in boot is good enough for encoding links.
@@ -94,11 +105,12 @@ impl Linux {
     /// Says what is advised about huge pages for all that is committed from now on.
     pub fn set_huge_pages(&self, wish: HugePages) {
         let advice = match wish {
-            HugePages::AsSystem => 0,
+            HugePages::WhereDense | HugePages::AsSystem => 0,
             HugePages::Always => MADV_HUGEPAGE,
             HugePages::Never => MADV_NOHUGEPAGE,
         };
         self.advice.store(advice, Ordering::Relaxed);
+        self.deaf.store(wish != HugePages::WhereDense, Ordering::Relaxed);
     }
 
     /// Makes pages unreadable and unwritable: whoever runs into them is stopped. Undone by
@@ -138,7 +150,7 @@ impl Linux {
 // SAFETY: reservations are fresh private mappings that only these methods change.
 unsafe impl Machine for Linux {
     fn page_size(&self) -> usize {
-        1 << (self.page_shift.load(Ordering::Relaxed) & 63)
+        1 << (PAGE_SHIFT.wrapping_add(self.page_shift.load(Ordering::Relaxed)) & 63)
     }
 
     fn reserve(&self, len: usize, align: usize) -> *mut u8 {
@@ -176,6 +188,24 @@ unsafe impl Machine for Linux {
         // SAFETY: both ranges are the caller's; the old one stays mapped, empty (Linux 5.7).
         let at = unsafe { call(Number::Mremap, [from.addr(), len, len, FLAGS, to.addr(), 0]) };
         at == to.addr() as isize
+    }
+
+    fn advise(&self, at: *mut u8, len: usize, huge: bool) {
+        if self.deaf.load(Ordering::Relaxed) {
+            return;
+        }
+        let advise = |len: usize, what: usize| {
+            // SAFETY: advice changes no contents. Refusal leaves things as the system has them.
+            unsafe { call(Number::Madvise, [at.addr(), len, what, 0, 0, 0]) }
+        };
+        if huge {
+            advise(len, MADV_HUGEPAGE);
+        } else {
+            advise(len, MADV_NOHUGEPAGE);
+            // Ageing one page of a huge page splits it, so that what is given back of it is free at
+            // once, not when memory is short.
+            advise(self.page_size(), MADV_COLD);
+        }
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32) {

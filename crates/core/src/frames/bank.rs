@@ -19,6 +19,10 @@ pub struct Bank {
     pub next: u32,
     /// Previous bank in the index's list, as index + 1; 0 for the first.
     pub prev: u32,
+    /// Which of the index's lists that is: how many units are used, and the longest free run then.
+    pub place: (u8, u8),
+    /// The machine was advised to use a huge page here.
+    pub huge: bool,
 }
 
 /// The bits of `len` units starting at `first`.
@@ -48,15 +52,26 @@ impl Bank {
         self.used.count_ones() as usize
     }
 
-    /// The length of the longest run of free units, 0 to 32.
+    /// The length of the longest run of free units, 0 to 32. O(log 32): runs of one, two, four, ... first,
+    /// then what can be added to the longest of these.
     pub fn longest(&self) -> usize {
-        let mut bits = !self.used;
-        let mut len = 0;
-        while bits != 0 {
-            bits &= bits >> 1;
-            len += 1;
+        let mut runs = [!self.used; 6];
+        let mut top = 0;
+        while top < 5 && runs[top] & (runs[top] >> (1 << top)) != 0 {
+            runs[top + 1] = runs[top] & (runs[top] >> (1 << top));
+            top += 1;
         }
-        len
+        if runs[0] == 0 {
+            return 0;
+        }
+        let (mut bits, mut len) = (runs[top], 1 << top);
+        for step in (0..top).rev() {
+            let longer = bits & runs[step].checked_shr(len).unwrap_or(0);
+            if longer != 0 {
+                (bits, len) = (longer, len + (1 << step));
+            }
+        }
+        len as usize
     }
 
     /// The first unit of a free run of `len` units at a multiple of `align` units (a power of two

@@ -4,8 +4,8 @@
 //! a bitmap, where neighbours can be found for requests larger than a bank; they are taken lowest
 //! first, so that the region stays dense at its front. Full banks are in neither.
 //!
-//! Invariant: a bank's place is a function of its bits alone; whoever changes them calls
-//! [`Index::remove`] before and [`Index::insert`] after.
+//! Invariant: a bank's place is a function of its bits alone, and noted in it; whoever changes them
+//! calls [`Index::remove`] before and [`Index::insert`] after.
 
 use super::{BANK_UNITS, bank::Bank};
 
@@ -16,18 +16,24 @@ pub struct Index {
     longest: [u64; BANK_UNITS],
     /// First bank of each list, as index + 1.
     first: [[u32; BANK_UNITS + 1]; BANK_UNITS],
+    /// Bit `u`: entry `u` of `longest` is not zero.
+    levels: u64,
 }
 
 impl Index {
     /// Puts partly used bank `at` where its bits say. O(1).
     pub fn insert(&mut self, banks: &mut [Bank], at: usize) {
-        let (used, longest) = (banks[at].used_units(), banks[at].longest());
+        let used = banks[at].used_units();
         if used == BANK_UNITS || used == 0 {
+            banks[at].place = (used as u8, 0);
             return;
         }
+        let longest = banks[at].longest();
+        banks[at].place = (used as u8, longest as u8);
         let head = &mut self.first[used][longest];
         let next = core::mem::replace(head, at as u32 + 1);
         self.longest[used] |= 1 << longest;
+        self.levels |= 1 << used;
         banks[at].prev = 0;
         banks[at].next = next;
         if let Some(next) = (next as usize).checked_sub(1) {
@@ -35,9 +41,9 @@ impl Index {
         }
     }
 
-    /// Takes bank `at` out of the list its bits say it is in. O(1).
+    /// Takes bank `at` out of the list that it was put into. O(1).
     pub fn remove(&mut self, banks: &mut [Bank], at: usize) {
-        let (used, longest) = (banks[at].used_units(), banks[at].longest());
+        let (used, longest) = (banks[at].place.0 as usize, banks[at].place.1 as usize);
         if used == BANK_UNITS || used == 0 {
             return;
         }
@@ -51,6 +57,9 @@ impl Index {
                 self.first[used][longest] = next;
                 if next == 0 {
                     self.longest[used] &= !(1 << longest);
+                    if self.longest[used] == 0 {
+                        self.levels &= !(1 << used);
+                    }
                 }
             }
         }
@@ -61,7 +70,10 @@ impl Index {
     pub fn fullest(&self, banks: &[Bank], len: usize, align: usize) -> Option<usize> {
         // A run of len + align - 1 always holds an aligned one; shorter ones may be lucky, and the
         // first of their list is asked.
-        for used in (1..=BANK_UNITS - len).rev() {
+        let mut levels = self.levels & (u64::MAX >> (63 - (BANK_UNITS - len)));
+        while levels != 0 {
+            let used = 63 - levels.leading_zeros() as usize;
+            levels ^= 1 << used;
             let mut fits = self.longest[used] & (u64::MAX << len);
             while fits != 0 {
                 let longest = fits.trailing_zeros() as usize;
@@ -135,7 +147,7 @@ mod tests {
     use super::*;
 
     fn empty() -> Index {
-        Index { longest: [0; BANK_UNITS], first: [[0; BANK_UNITS + 1]; BANK_UNITS] }
+        Index { longest: [0; BANK_UNITS], first: [[0; BANK_UNITS + 1]; BANK_UNITS], levels: 0 }
     }
 
     #[test]

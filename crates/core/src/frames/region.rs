@@ -57,6 +57,15 @@ impl Part {
         self.committed = len;
         true
     }
+
+    /// Writes a zero into every 4 KiB of a fresh range, as yet zero: a page that is read before it is
+    /// written faults twice.
+    fn touch(&self, from: usize, len: usize) {
+        for at in (from..from + len).step_by(4096) {
+            // SAFETY: the range is committed and zero, so nothing changes.
+            unsafe { ((self.start + at) as *mut u8).write_volatile(0) };
+        }
+    }
 }
 
 /// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist.
@@ -149,12 +158,21 @@ impl Region {
         self.banks = banks - self.first.min(banks);
         self.committed = 0;
         let index = size_of::<Index>() + self.banks.div_ceil(64) * 8;
-        if self.banks == 0 || !self.index.extend(machine, index) {
+        if self.banks == 0 || !self.open_index(machine, index) {
             return false;
         }
+        self.index.touch(0, size_of::<Index>());
         // Release pairs with the Acquire in `base()`: who sees the base sees the parts.
         self.base.store(base, Ordering::Release);
         true
+    }
+
+    /// Commits the index and, behind it, the first page of bank states at one blow.
+    fn open_index(&mut self, machine: &impl Machine, len: usize) -> bool {
+        let both = self.states.start - self.index.start + machine.page_size();
+        let ready = self.index.extend(machine, both) || self.index.extend(machine, len);
+        self.states.committed = self.index.committed.saturating_sub(both - machine.page_size());
+        ready
     }
 
     /// Where the reservation starts, also the address of the tags; 0 for none.
@@ -232,7 +250,12 @@ impl Region {
             if let Some(at) = view.index.fullest(view.banks, len, align) {
                 let first = view.banks[at].find(len, align)?;
                 let zero = self.change(at, |bank| bank.take(first, len));
-                return Some(Run { address: self.address(at, first), zero });
+                return Some(Run {
+                    address: self.address(at, first),
+                    zero,
+                    fresh: false,
+                    used: self.used_units,
+                });
             }
         }
         let need = len.div_ceil(BANK_UNITS);
@@ -246,11 +269,42 @@ impl Region {
                 None => return None,
             }
         };
-        let mut zero = true;
+        let (mut zero, mut fresh) = (true, true);
         for (bank, first, len) in pieces(at * BANK_UNITS, len) {
+            fresh &= {
+                let state = self.bank(bank);
+                state.dirty == 0 && !state.huge
+            };
             zero &= self.change(bank, |state| state.take(first, len));
         }
-        Some(Run { address: self.address(at, 0), zero })
+        Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
+    }
+
+    /// Advises huge pages for `banks` banks from the one at `address`.
+    pub fn make_huge(&mut self, machine: &impl Machine, address: usize, banks: usize) {
+        let first = self.bank_of(address);
+        for bank in &mut self.view().banks[first..first + banks] {
+            bank.huge = true;
+        }
+        machine.advise(self.address(first, 0) as *mut u8, banks * BANK, true);
+    }
+
+    /// Takes that back for bank `at`, a part of which is going to be purged.
+    pub fn make_small(&mut self, machine: &impl Machine, at: usize) {
+        if core::mem::replace(&mut self.view().banks[at].huge, false) {
+            machine.advise(self.address(at, 0) as *mut u8, BANK, false);
+        }
+    }
+
+    /// Says of the banks that `[to, to + len)` touches what is said of any that `[from, from + len)`
+    /// does: pages moved, and took what the machine was advised along.
+    pub fn inherit(&mut self, from: usize, to: usize, len: usize) {
+        let (first, last) = (self.bank_of(from), self.bank_of(from + len - 1));
+        let (start, end) = (self.bank_of(to), self.bank_of(to + len - 1));
+        let banks = self.view().banks;
+        if banks[first..=last].iter().any(|bank| bank.huge) {
+            banks[start..=end].iter_mut().for_each(|bank| bank.huge = true);
+        }
     }
 
     /// Takes back `len` units at `address`; they are dirty unless `clean`. `tick` dates it.
@@ -356,6 +410,7 @@ impl Region {
             return false;
         }
         let old = core::mem::replace(&mut self.committed, committed);
+        self.states.touch(old * size_of::<Bank>(), more * size_of::<Bank>());
         let mut view = self.view();
         for bank in old..committed {
             view.free.set(bank, true);
@@ -370,12 +425,15 @@ impl Region {
         let mut view = self.view();
         view.index.remove(view.banks, at);
         let bank = &mut view.banks[at];
-        let (used, dirty) = (bank.used_units(), bank.dirty.count_ones() as usize);
+        let (used, dirty) = (bank.place.0 as usize, bank.dirty);
         let result = work(bank);
-        let (now_used, now_dirty) = (bank.used_units(), bank.dirty.count_ones() as usize);
+        // Bits are only added or only removed by one change.
+        let (now, changed) = (bank.dirty, (bank.dirty ^ dirty).count_ones() as usize);
         view.index.insert(view.banks, at);
+        let now_used = view.banks[at].place.0 as usize;
         view.free.set(at, now_used == 0);
-        self.dirty_units = self.dirty_units + now_dirty - dirty;
+        self.dirty_units =
+            if now > dirty { self.dirty_units + changed } else { self.dirty_units - changed };
         self.used_units = self.used_units + now_used - used;
         result
     }
@@ -433,6 +491,11 @@ pub struct Run {
     pub address: usize,
     /// Whether all of it reads as zero.
     pub zero: bool,
+    /// Whether its banks were wholly free and untouched, and nothing was advised: worth
+    /// [`Region::make_huge`] if they will be used densely and the heap is large.
+    pub fresh: bool,
+    /// How many units of its region are in use, these included.
+    pub used: usize,
 }
 
 /// Cuts `len` units from `unit` (counted from the first bank) into (bank, first, len).

@@ -153,6 +153,33 @@ impl Runs {
         })
     }
 
+    /// Advises huge pages for the whole banks of a run that is [`Run::fresh`] and will be used densely.
+    pub fn make_huge(&self, machine: &impl Machine, address: usize, banks: usize) {
+        self.with_region(machine, address, |region| region.make_huge(machine, address, banks));
+    }
+
+    /// Parts of the bank of `address` are going to be purged: no huge page there any more.
+    pub fn make_small(&self, machine: &impl Machine, address: usize) {
+        self.with_region(machine, address, |region| {
+            region.make_small(machine, region.bank_of(address));
+        });
+    }
+
+    /// See [`Region::inherit`].
+    pub fn inherit(&self, machine: &impl Machine, from: usize, to: usize, len: usize) {
+        self.with_region(machine, from, |region| {
+            if region.contains(to) {
+                region.inherit(from, to, len);
+            }
+        });
+    }
+
+    fn with_region(&self, machine: &impl Machine, address: usize, work: impl FnOnce(&mut Region)) {
+        self.with(machine, |regions| {
+            regions.iter_mut().find(|r| r.contains(address)).map(work);
+        });
+    }
+
     /// Runs `work` while no run can be taken or given: what it sees used stays used.
     pub fn frozen<R>(&self, machine: &impl Machine, work: impl FnOnce() -> R) -> R {
         self.lock.with(machine, work)
@@ -185,6 +212,9 @@ impl Runs {
                     if let Some((first, len)) = state.first_dirty() {
                         let address = here.address(at, first);
                         here.hide(at, first, len);
+                        if len != BANK_UNITS {
+                            here.make_small(machine, at);
+                        }
                         return Some((Dirty { region, address, len }, (region, at)));
                     }
                 }

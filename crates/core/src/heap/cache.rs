@@ -12,14 +12,16 @@
 //!
 //! Invariant: a stack holds free blocks of slabs that this cache owns. The mark is present in every
 //! block that a stack holds and is wiped when the program gets the block, so a block freed twice
-//! before its reuse shows its mark. Only the owning thread touches a cache, except its inbox.
+//! before its reuse shows its mark. Only the owning thread touches a cache, except its inbox and its
+//! depots.
 
+use super::depot::Depot;
 use super::inbox::Inbox;
 use super::slab::Slab;
 use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 /// A free block, as seen by who holds it. Sixteen bytes: the smallest class.
 #[repr(C)]
@@ -100,13 +102,16 @@ pub struct Cache {
     pub(super) spare: [Cell<*mut Block>; CLASSES],
     pub(super) spare_len: [Cell<u16>; CLASSES],
     /// How many blocks the next refill takes; grows with use.
-    pub(super) batch: [Cell<u16>; CLASSES],
-    /// How many blocks a stack holds; grows when blocks go back and forth.
-    pub(super) limit: [Cell<u16>; CLASSES],
+    pub(super) batch: [Cell<u8>; CLASSES],
     /// How many the stack in use may hold now: `room` counts down from here.
     pub(super) granted: [Cell<u16>; CLASSES],
-    /// Blocks went back to slabs since the last refill.
-    pub(super) gave: [Cell<bool>; CLASSES],
+    /// Stacks set aside, how many blocks they have (of which more than a u16 says are that), and
+    /// how few they had since the purger looked last.
+    pub(super) depots: [Depot; CLASSES],
+    pub(super) held: [AtomicU16; CLASSES],
+    pub(super) low: [AtomicU16; CLASSES],
+    /// Bit `class % 64` of word `class / 64`: a stack of the class was set aside.
+    pub(super) stocked: [Cell<u64>; CLASSES.div_ceil(64)],
     /// Slabs with free blocks; the first is the one being allocated from.
     pub(super) slabs: [Cell<*mut Slab>; CLASSES],
     /// Freed blocks of other caches' slabs, and how many they are.
@@ -114,7 +119,11 @@ pub struct Cache {
     pub(super) outbox_len: [Cell<u16>; CLASSES],
     /// Bytes given back to slabs since the heap was last told.
     pub(super) given: Cell<usize>,
-    /// The class whose spare stack goes back next; see `shed`.
+    /// Bytes in the depots, at most, and how often that was too much; see `give::is_stocked`.
+    pub(super) stock: Cell<usize>,
+    pub(super) recount: Cell<u8>,
+    /// Bytes that shall go back for slabs that were cut, and the class whose turn it is; see `repay`.
+    pub(super) debt: Cell<u32>,
     pub(super) next_shed: Cell<u8>,
     /// The next cache without a thread; under the registry's lock.
     pub(super) next_idle: Cell<*mut Cache>,
@@ -154,13 +163,18 @@ impl Cache {
             spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             spare_len: [const { Cell::new(0) }; CLASSES],
             batch: [const { Cell::new(0) }; CLASSES],
-            limit: [const { Cell::new(0) }; CLASSES],
             granted: [const { Cell::new(0) }; CLASSES],
-            gave: [const { Cell::new(false) }; CLASSES],
+            depots: [const { Depot::new() }; CLASSES],
+            held: [const { AtomicU16::new(0) }; CLASSES],
+            low: [const { AtomicU16::new(0) }; CLASSES],
+            stocked: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
             slabs: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             outbox: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             outbox_len: [const { Cell::new(0) }; CLASSES],
             given: Cell::new(0),
+            stock: Cell::new(0),
+            recount: Cell::new(0),
+            debt: Cell::new(0),
             next_shed: Cell::new(0),
             next_idle: Cell::new(ptr::null_mut()),
             next_of_all: Cell::new(ptr::null_mut()),
@@ -231,6 +245,21 @@ impl Cache {
             return Freed::Slow;
         }
         self.push(block, class)
+    }
+
+    /// The size of a block of one of this cache's slabs; `None` for every other address.
+    #[inline(always)]
+    pub fn size_of(&self, address: *mut u8) -> Option<usize> {
+        let base = self.base.get();
+        let offset = address.addr().wrapping_sub(base);
+        if offset >= self.reach.get() {
+            return None;
+        }
+        let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
+        // SAFETY: as in `give`.
+        let tag =
+            unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) };
+        SizeClass::new(tag as usize ^ ptr::from_ref(self).addr()).map(SizeClass::size)
     }
 
     #[inline(always)]

@@ -29,7 +29,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -91,6 +91,7 @@ pub struct Layout {
     cache_room: u32,
     cache_granted: u32,
     cache_spare_len: u32,
+    cache_held: u32,
     cache_outbox_len: u32,
     cache_attached: u32,
     cache_next: u32,
@@ -116,6 +117,7 @@ impl Layout {
         cache_room: offset_of!(Cache, room) as u32,
         cache_granted: offset_of!(Cache, granted) as u32,
         cache_spare_len: offset_of!(Cache, spare_len) as u32,
+        cache_held: offset_of!(Cache, held) as u32,
         cache_outbox_len: offset_of!(Cache, outbox_len) as u32,
         cache_attached: offset_of!(Cache, attached) as u32,
         cache_next: offset_of!(Cache, next_of_all) as u32,
@@ -307,7 +309,7 @@ impl<P: Peek> Walk<'_, P> {
             return None;
         }
         census.committed += (committed * BANK) as u64;
-        let len = self.layout.state_len as usize;
+        let len = self.layout.state_len.max(1) as usize;
         let mut bytes = [0; BANKS_AT_ONCE * STATE_MAX];
         for start in (0..committed).step_by(BANKS_AT_ONCE) {
             let banks = BANKS_AT_ONCE.min(committed - start);
@@ -392,8 +394,9 @@ impl<P: Peek> Walk<'_, P> {
             let room = read_u32(bytes, layout.cache_room + class * 4) as i32 as i64;
             let stacked = (granted - room).clamp(0, granted + 1) as u64;
             let spare = read_u16(bytes, layout.cache_spare_len + class * 2) as u64;
+            let held = read_u16(bytes, layout.cache_held + class * 2) as u64;
             let outbox = read_u16(bytes, layout.cache_outbox_len + class * 2) as u64;
-            sum.cached = (sum.cached + stacked + spare + outbox).min(sum.blocks - sum.free);
+            sum.cached = (sum.cached + stacked + spare + held + outbox).min(sum.blocks - sum.free);
         }
     }
 }

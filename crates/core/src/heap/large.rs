@@ -10,7 +10,7 @@ use super::cache::Cache;
 use super::node_heap::NodeHeap;
 use super::tag::LARGE;
 use super::vacancy::Vacancy;
-use crate::frames::{UNIT, region::DESCRIPTOR, region::Region};
+use crate::frames::{BANK, UNIT, region::DESCRIPTOR, region::Region, region::Run};
 use crate::machine::Machine;
 use crate::size_class::MAX_CLASS_SIZE;
 use core::cell::Cell;
@@ -19,6 +19,12 @@ use core::sync::atomic::Ordering;
 
 /// Above this it is cheaper to move pages than to copy bytes.
 const RELOCATE_MIN: usize = 1 << 20;
+
+/// Blocks of these sizes are expected to be used densely once so many units (16 MiB) are in use. Smaller
+/// ones fill few banks; larger ones are often tables of which little is ever touched.
+const DENSE_MIN: usize = 4 << 20;
+const DENSE_MAX: usize = 64 << 20;
+const DENSE_UNITS: usize = 256;
 
 /// The descriptor of a large block's first unit.
 #[repr(C)]
@@ -50,16 +56,23 @@ impl<M: Machine> NodeHeap<M> {
         size: usize,
         align: usize,
     ) -> (*mut u8, bool) {
-        if size > LARGEST || align > LARGEST / UNIT {
+        let Some(run) = self.take_large(cache, size, align) else {
             return (ptr::null_mut(), false);
+        };
+        if run.fresh && run.used >= DENSE_UNITS && (DENSE_MIN..=DENSE_MAX).contains(&size) {
+            self.runs.make_huge(&self.machine, run.address, size / BANK);
+        }
+        (ptr::with_exposed_provenance_mut(run.address), run.zero)
+    }
+
+    /// A run that is a large block already.
+    fn take_large(&self, cache: &Cache, size: usize, align: usize) -> Option<Run> {
+        if size > LARGEST || align > LARGEST / UNIT {
+            return None;
         }
         let units = size.div_ceil(UNIT).max(1);
-        let Some(run) = self.take_run(units, align) else {
-            return (ptr::null_mut(), false);
-        };
-        let Some(region) = self.runs.region_of(run.address) else {
-            return (ptr::null_mut(), false);
-        };
+        let run = self.take_run(cache, units, align)?;
+        let region = self.runs.region_of(run.address)?;
         let large = descriptor(region, run.address);
         large.size.set(self.round(size));
         large.units.set(units);
@@ -68,7 +81,7 @@ impl<M: Machine> NodeHeap<M> {
         if run.address - region.base() >= cache.reach.get() {
             self.refresh(cache);
         }
-        (ptr::with_exposed_provenance_mut(run.address), run.zero)
+        Some(run)
     }
 
     fn round(&self, size: usize) -> usize {
@@ -108,19 +121,39 @@ impl<M: Machine> NodeHeap<M> {
 
     fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
         let have = self.large_size(region, from);
-        let (to, _) = self.allocate_large(cache, size, 1);
-        if to.is_null() {
-            return 0;
-        }
+        // No huge pages: a block that grows by steps may be a reserve more than a use.
+        let Some(run) = self.take_large(cache, size, 1) else { return 0 };
+        let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
-        // SAFETY: both blocks are the caller's, page-aligned, disjoint, and at least `have` long;
-        // the new one holds nothing yet.
-        unsafe {
-            if have < RELOCATE_MIN || !self.machine.relocate(source, to, have) {
-                ptr::copy_nonoverlapping(source, to, have);
-            }
+        if have < RELOCATE_MIN || !self.relocate(from, to, have) {
+            // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
+            unsafe { ptr::copy_nonoverlapping(source, to, have) };
         }
         self.free_large(region, from);
         to.addr()
+    }
+
+    /// Moves the pages of a block to another, which holds nothing yet. The kernel moves what was advised
+    /// alike in one call, so the whole banks and the rest may need one each.
+    fn relocate(&self, from: usize, to: *mut u8, len: usize) -> bool {
+        let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
+        let whole = len / BANK * BANK;
+        // SAFETY: both blocks are the caller's, page-aligned, disjoint, and at least `len` long.
+        let moved = unsafe {
+            self.machine.relocate(source, to, len)
+                || (whole != 0
+                    && self.machine.relocate(source, to, whole)
+                    && (whole == len || {
+                        let (source, to) = (source.add(whole), to.add(whole));
+                        if !self.machine.relocate(source, to, len - whole) {
+                            ptr::copy_nonoverlapping(source, to, len - whole);
+                        }
+                        true
+                    }))
+        };
+        if moved {
+            self.runs.inherit(&self.machine, from, to.addr(), len);
+        }
+        moved
     }
 }

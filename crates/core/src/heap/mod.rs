@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! cache       one a thread: a stack of free blocks for every class          hot, no atomics
-//! refill      what happens when such a stack runs empty or full             cold from here on
+//! refill      what happens when such a stack runs empty                     cold from here on
+//! give        what happens when it runs full; blocks of other threads
+//! depot       full stacks set aside                          (lock-free, one word a class)
+//! lists       the slabs of a cache, and news of them
 //! slab        64 KiB cut into blocks of one class; free blocks are bits, out of band
 //! vacancy     how many of them are free, and who knows      (lock-free, eight bytes)
 //! inbox       slabs that others have given blocks to        (lock-free, one word)
@@ -14,14 +17,15 @@
 //! tag         what the free path learns from one word: owner and class, or what else lies there
 //! ```
 //!
-//! A block is in exactly one of four places: with the program; in the stack, or the spare stack, of
-//! the cache that owns its slab; in the outbox of another cache; a set bit of its slab. Links lie
+//! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
+//! of the cache that owns its slab; in the outbox of another cache; a set bit of its slab. Links lie
 //! in the block itself only in the second and third, so that everything else about free memory can
 //! be read, checked and returned without touching it.
 //!
 //! Stacks hold own blocks only: a block freed by a stranger travels by bit to its owner, so that
 //! two threads never come to write into one cache line by the allocator's doing.
 
+pub mod depot;
 pub mod inbox;
 pub mod vacancy;
 
@@ -31,7 +35,11 @@ pub mod cache;
 #[cfg(not(loom))]
 pub mod census;
 #[cfg(not(loom))]
+mod give;
+#[cfg(not(loom))]
 mod large;
+#[cfg(not(loom))]
+mod lists;
 #[cfg(not(loom))]
 pub mod node_heap;
 #[cfg(not(loom))]

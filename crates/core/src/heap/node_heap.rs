@@ -8,6 +8,7 @@
 //! block is handed out or given back; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
+use super::refill;
 use super::slab::Slab;
 use super::tag::Tag;
 use crate::frames::{UNIT, region::Run, runs::Runs};
@@ -16,7 +17,7 @@ use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_a
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A program error that was noticed. The caller of the malloc reports it and stops the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +56,10 @@ pub struct NodeHeap<M: Machine> {
     limit: AtomicUsize,
     /// Bytes given back since the purger last slept.
     pub(super) pressure: AtomicUsize,
+    /// A program error that was noticed where nobody could be told: the address, and what it is (1: double
+    /// free, 2: not a block); see [`NodeHeap::late_misuse`].
+    late_at: AtomicUsize,
+    late: AtomicU32,
 }
 
 // SAFETY: the registry is reached under its lock only; everything else is atomic or locks itself.
@@ -81,6 +86,8 @@ impl<M: Machine> NodeHeap<M> {
             lost: Cache::new(),
             limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
+            late_at: AtomicUsize::new(0),
+            late: AtomicU32::new(0),
         }
     }
 
@@ -100,14 +107,42 @@ impl<M: Machine> NodeHeap<M> {
         self.key.load(Ordering::Relaxed)
     }
 
+    /// A program error that was noticed long after it happened, by the purger or by an allocation:
+    /// for the caller to report when it can. Of several, one.
+    #[inline]
+    pub fn late_misuse(&self) -> Option<(Misuse, *mut u8)> {
+        let misuse = match self.late.load(Ordering::Acquire) {
+            0 => return None,
+            1 => Misuse::DoubleFree,
+            _ => Misuse::NotABlock,
+        };
+        Some((misuse, ptr::without_provenance_mut(self.late_at.load(Ordering::Relaxed))))
+    }
+
+    pub(super) fn note(&self, misuse: Misuse, address: usize) {
+        let kind = if misuse == Misuse::DoubleFree { 1 } else { 2 };
+        self.late_at.store(address, Ordering::Relaxed);
+        // Release pairs with the Acquire in `late_misuse`: who sees the kind sees an address.
+        self.late.store(kind, Ordering::Release);
+    }
+
     /// Limits what the heap may hold of the machine to `bytes`, at least one unit: beyond, requests
     /// are refused. Several threads that ask at the same moment may pass it by what they ask for.
     pub fn set_limit(&self, bytes: usize) {
         self.limit.store((bytes / UNIT).max(1), Ordering::Relaxed);
     }
 
-    /// A run of units, within the limit.
-    pub(super) fn take_run(&self, len: usize, align: usize) -> Option<Run> {
+    /// A run of units, within the limit. When there is none, what the cache and idle ones hold goes back
+    /// first.
+    pub(super) fn take_run(&self, cache: &Cache, len: usize, align: usize) -> Option<Run> {
+        self.try_run(len, align).or_else(|| {
+            self.give_all(cache);
+            self.drain_idle(true);
+            self.try_run(len, align)
+        })
+    }
+
+    fn try_run(&self, len: usize, align: usize) -> Option<Run> {
         if self.allows(len) { self.runs.take(&self.machine, len, align) } else { None }
     }
 
@@ -171,11 +206,9 @@ impl<M: Machine> NodeHeap<M> {
         registry.fresh_len -= 1;
         // SAFETY: the page is ours, aligned, and zero, which is a valid cache.
         let cache = unsafe { &*new };
-        for class in SizeClass::all() {
-            let limit = super::refill::first_limit(class);
-            cache.limit[class.index()].set(limit as u16);
-            super::refill::grant(cache, class.index(), limit, 0);
-            cache.batch[class.index()].set(super::refill::first_batch(class) as u16);
+        for class in 0..CLASSES {
+            refill::grant(cache, class, refill::limit(class), 0);
+            cache.batch[class].set(refill::first_batch(class));
         }
         cache.key.set(self.key.load(Ordering::Relaxed));
         cache.next_of_all.set(core::mem::replace(&mut registry.all, new));
@@ -189,12 +222,12 @@ impl<M: Machine> NodeHeap<M> {
         cache.reach.set(primary.reach());
     }
 
-    /// Takes the cache of a thread that exits: gives back what lies in its stacks, frees what
-    /// holds no block, and leaves the rest for adoption.
+    /// Takes the cache of a thread that exits: sets its stacks aside, frees what holds no block, and
+    /// leaves the rest for the next thread, for adoption, and for the purger.
     pub fn detach(&self, cache: &Cache) {
         cache.busy.set(true);
         for class in 0..CLASSES {
-            self.empty_class(cache, class);
+            self.stow(cache, class);
             // Blocks given twice are found at once or never: a thread's end is no place for them.
             let _ = self.flush_outbox(cache, class);
         }
@@ -286,10 +319,10 @@ impl<M: Machine> NodeHeap<M> {
                 if !ptr::eq(owner, cache) {
                     return self.free_foreign(cache, block, class);
                 }
-                match cache.push(block, class.index()) {
-                    Freed::Full(class) => self.overflow(cache, class),
-                    _ => Ok(()),
+                if let Freed::Full(class) = cache.push(block, class.index()) {
+                    self.overflow(cache, class);
                 }
+                Ok(())
             }
             Tag::Large => {
                 if !at.is_multiple_of(UNIT) {
@@ -352,7 +385,10 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: the caller's.
         match unsafe { cache.give(address) } {
             Freed::Done => Ok(()),
-            Freed::Full(class) => self.overflow(cache, class),
+            Freed::Full(class) => {
+                self.overflow(cache, class);
+                Ok(())
+            }
             // SAFETY: the caller's.
             Freed::Slow => unsafe { self.free_slow(cache, address) },
         }

@@ -1,6 +1,6 @@
 //! Giving memory back: pages that hold no block, whoever owns what is around them.
 //!
-//! One round visits every bank. Free units that nobody used for two rounds are purged. In slabs, the
+//! One round visits every cache's depots, and turns into bits what lay there unused; then every bank. Free units that nobody used for two rounds are purged. In slabs, the
 //! purger takes the free blocks of wholly free pages by clearing their bits, as a program would by
 //! allocating them; purges the pages; and sets the bits again. Owners need not stop, nor even run.
 //!
@@ -12,6 +12,7 @@ use super::slab::{Held, Slab};
 use super::tag::SPARSE;
 use crate::frames::{UNIT, region::Region};
 use crate::machine::Machine;
+use crate::size_class::CLASSES;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -47,22 +48,30 @@ impl<M: Machine> NodeHeap<M> {
     /// each other step by step.
     pub fn purge(&self, at_once: bool) -> Purged {
         self.runs.next_tick();
-        self.drain_idle();
         let mut done = Purged::default();
+        self.empty_depots(at_once, &mut done);
+        self.drain_idle(false);
         self.purge_slabs(at_once, &mut done);
         self.purge_units(at_once, &mut done);
         done.unsettled |= self.runs.usage(&self.machine).dirty != 0;
         done
     }
 
-    /// Idle caches hear the news, so that their empty slabs become free units.
-    fn drain_idle(&self) {
+    /// Idle caches hear the news, and their empty slabs become free units; `all` of what they set aside
+    /// becomes bits before, so that they keep none that is empty.
+    pub(super) fn drain_idle(&self, all: bool) {
         self.with_registry(|registry| {
             let mut idle = registry.idle;
             while !idle.is_null() {
                 // SAFETY: caches live for ever; idle ones are touched under this lock only.
                 let cache = unsafe { &*idle };
+                for class in (0..CLASSES).filter(|_| all) {
+                    self.give_depot(Some(cache), cache, class);
+                }
                 self.drain(cache);
+                for class in 0..CLASSES {
+                    self.retire_free(cache, class);
+                }
                 idle = cache.next_idle.get();
             }
         });
@@ -129,6 +138,7 @@ impl<M: Machine> NodeHeap<M> {
             slab.purged.fetch_or(pages, Ordering::Relaxed);
             // SAFETY: the region contains the slab.
             unsafe { region.tag(slab.base()) }.fetch_or(SPARSE, Ordering::Relaxed);
+            self.runs.make_small(&self.machine, slab.base());
             self.purge_pages(slab.base(), pages);
         }
         let blocks = slab.blocks();
@@ -143,7 +153,7 @@ impl<M: Machine> NodeHeap<M> {
             }
         }
         if slab.vacancy.announce(ticket, blocks) {
-            self.tell_owner(slab);
+            self.tell(None, slab);
         }
         pages.count_ones() as usize * 4096
     }

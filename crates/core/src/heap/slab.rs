@@ -88,7 +88,7 @@ impl Chain {
     /// The blocks are free and the caller's.
     #[inline]
     unsafe fn add(&mut self, base: usize, size: usize, mut bits: u64) {
-        self.len += bits.count_ones() as usize;
+        let mut len = self.len;
         let mut tail = if self.tail.is_null() { &raw mut self.anchor } else { self.tail };
         let mut at = base;
         while bits != 0 {
@@ -99,8 +99,9 @@ impl Chain {
             unsafe { Block::link(tail, block, self.key) };
             tail = block;
             bits = bits >> gap & !1;
+            len += 1;
         }
-        self.tail = tail;
+        (self.tail, self.len) = (tail, len);
     }
 }
 
@@ -332,12 +333,13 @@ fn pages_touching(offset: usize, len: usize) -> u16 {
 
 /// The lowest `len` set bits of `bits`, or all.
 fn lowest(bits: u64, len: usize) -> u64 {
-    if bits.count_ones() as usize <= len {
+    if len >= 64 {
         return bits;
     }
     let mut rest = bits;
     for _ in 0..len {
-        rest &= rest - 1;
+        // Once nothing is left, nothing changes.
+        rest &= rest.wrapping_sub(1);
     }
     bits & !rest
 }

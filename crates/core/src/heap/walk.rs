@@ -37,6 +37,7 @@ impl<M: Machine> NodeHeap<M> {
     /// those the program has, if every cache was detached before. The runs are locked one bank at a
     /// time; nobody may allocate meanwhile.
     pub fn walk(&self, mut visit: impl FnMut(Block)) {
+        self.empty_depots(true, &mut Default::default());
         self.runs.each_used(&self.machine, |region, unit| {
             // SAFETY: the unit lies in the region.
             match Tag::decode(unsafe { region.tag(unit) }.load(Ordering::Acquire)) {

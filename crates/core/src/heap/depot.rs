@@ -1,0 +1,137 @@
+//! Full stacks that a cache sets aside, one list a class: what a thread frees now and wants back soon.
+//!
+//! ```text
+//! depot -> magazine -> magazine -> 0        a magazine is a stack of blocks, linked as in `cache`;
+//!          | link mark | next len total |   its first block carries this header, 32 bytes
+//! ```
+//!
+//! Magazines after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, with one difference: nobody
+//! has to bring a magazine back. The purger takes a whole depot whenever its owner made little use of
+//! it, and turns its blocks into bits; so a thread that frees a million blocks pays for none of them,
+//! and one that falls idle keeps nothing.
+//!
+//! Invariant: only the owner ever makes the word non-zero, and it does so only while it holds what
+//! was there before: it takes the list out, changes it, puts it back. Everybody else only takes the
+//! list as a whole. Hence each magazine has one holder at any time, and no exchange can be fooled by an
+//! address that came back.
+
+use crate::sync::{AtomicPtr, Ordering};
+use core::ptr;
+
+/// The header of a magazine, in its first block.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Magazine {
+    /// Link and mark of the block: not ours.
+    _block: [usize; 2],
+    /// The next magazine's address, encoded like a link.
+    next: usize,
+    /// Blocks in this magazine.
+    pub len: u32,
+    /// Blocks in this magazine and all behind it.
+    pub total: u32,
+}
+
+/// Bytes that the first block of a magazine must have.
+pub const HEADER: usize = size_of::<Magazine>();
+
+const _: () = assert!(HEADER == 32, "classes from 32 bytes on have depots");
+
+/// See the module. All-zero is empty.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Depot {
+    head: AtomicPtr<Magazine>,
+}
+
+#[cfg(not(loom))]
+impl Default for Depot {
+    fn default() -> Depot {
+        Depot::new()
+    }
+}
+
+impl Depot {
+    /// No magazines.
+    #[cfg(not(loom))]
+    pub const fn new() -> Depot {
+        Depot { head: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// No magazines.
+    #[cfg(loom)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Depot {
+        Depot { head: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Whether there was nothing a moment ago.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// The owner sets a magazine of `len` blocks aside; how many blocks are in the depot then.
+    ///
+    /// # Safety
+    /// Only the owner calls this. `magazine` is the first of `len` free blocks of at least [`HEADER`]
+    /// bytes, linked, which the caller gives up.
+    pub unsafe fn put(&self, magazine: *mut Magazine, len: u32, key: usize) -> u32 {
+        // Relaxed: what is behind, if anything, this thread has put there itself.
+        let behind = self.head.swap(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: the exchange made `behind` ours, and `magazine` is.
+        let total = unsafe {
+            let total = if behind.is_null() { 0 } else { (*behind).total };
+            (*magazine).next = behind.expose_provenance() ^ magazine.addr() ^ key;
+            (*magazine).len = len;
+            (*magazine).total = total.saturating_add(len);
+            (*magazine).total
+        };
+        self.put_back(magazine);
+        total
+    }
+
+    /// The owner takes the magazine that it set aside last, null for none, and how many blocks are
+    /// left behind it.
+    ///
+    /// # Safety
+    /// Only the owner calls this, with the key of [`Depot::put`].
+    pub unsafe fn pop(&self, key: usize) -> (*mut Magazine, u32) {
+        let magazine = self.head.swap(ptr::null_mut(), Ordering::Relaxed);
+        if magazine.is_null() {
+            return (magazine, 0);
+        }
+        // SAFETY: the exchange made it, and all behind it, ours.
+        let (behind, left) =
+            unsafe { (Magazine::next(magazine, key), (*magazine).total - (*magazine).len) };
+        if !behind.is_null() {
+            self.put_back(behind);
+        }
+        (magazine, left)
+    }
+
+    /// Ends the owner's hold of the list. By an exchange, though a store would do (nobody else makes the
+    /// word non-zero): loom does not know that a store cannot slip before another's exchange.
+    fn put_back(&self, list: *mut Magazine) {
+        // Release pairs with the Acquire in `take`: the taker sees the blocks as they were left.
+        let before = self.head.swap(list, Ordering::Release);
+        debug_assert!(before.is_null(), "somebody else put a magazine in");
+    }
+
+    /// Takes everything; null for nothing. Any thread.
+    pub fn take(&self) -> *mut Magazine {
+        self.head.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+}
+
+impl Magazine {
+    /// The magazine behind this one, null for none.
+    ///
+    /// # Safety
+    /// The caller holds `magazine`; the key is that of [`Depot::put`].
+    pub unsafe fn next(magazine: *mut Magazine, key: usize) -> *mut Magazine {
+        // SAFETY: the caller's.
+        let next = unsafe { (*magazine).next };
+        ptr::with_exposed_provenance_mut(next ^ magazine.addr() ^ key)
+    }
+}

@@ -1,0 +1,385 @@
+//! What happens when a stack runs full, and every other way by which blocks leave a cache.
+//!
+//! ```text
+//! full:     becomes the spare stack; the spare stack before it goes to the depot      O(1)
+//!           or, when depots hold enough, back to bits, in steps of 64 blocks
+//! growing:  for each new slab, as much of other classes' depots goes back to bits
+//! foreign:  a block of another cache's slab waits in the outbox, then goes back to its bits
+//! idle:     the purger turns depots into bits
+//! ```
+//!
+//! Two stacks a class, after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1: a program that
+//! swings around the edge of one stack does not pay for it. Blocks go back to bits in steps of about
+//! [`STEP`]: the worst call is short.
+
+use super::cache::{Block, Cache};
+use super::depot::{HEADER, Magazine};
+use super::node_heap::{Misuse, NodeHeap};
+use super::purge::Purged;
+use super::refill::{Busy, STEP, grant, limit};
+use super::slab::Slab;
+use crate::frames::UNIT;
+use crate::machine::Machine;
+use crate::size_class::{CLASSES, SizeClass};
+use core::ptr;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+/// Bytes of other caches' blocks of one class that wait in the outbox at most. By class, because
+/// blocks of one class that are freed together often lie together, and then go back together.
+const OUTBOX_BYTES: usize = 4 * 1024;
+/// Bytes given back before the heap is told.
+const GIVEN_BYTES: usize = 256 * 1024;
+/// Most that a cache owes: what one new slab after the other adds while nothing can be given.
+const MOST_DEBT: u32 = 4 * UNIT as u32;
+/// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
+/// processor's caches: whoever does it later has to fetch every block from memory.
+const STOCK_BYTES: usize = 32 << 20;
+/// Depots that together hold less are left to a thread that uses them.
+const WORTH_ANOTHER_ROUND: usize = 1 << 20;
+
+impl<M: Machine> NodeHeap<M> {
+    /// Makes room in a stack that is full.
+    #[cold]
+    pub fn overflow(&self, cache: &Cache, class: usize) {
+        let _busy = Busy::new(cache);
+        let (last, key) = (cache.heads[class].get(), cache.key.get());
+        // All but the block that did not fit any more, with which a new stack begins.
+        let len = stack_len(cache, class) - 1;
+        // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
+        let full = unsafe { Block::next(last, key) };
+        // SAFETY: as above.
+        unsafe { Block::link(last, ptr::null_mut(), key) };
+        let spare = cache.spare[class].replace(full);
+        let spare_len = cache.spare_len[class].replace(len as u16) as usize;
+        let stocked = is_stocked(cache);
+        // Short stacks while what does not fit them goes back to bits at once.
+        grant(cache, class, if stocked { limit(class).min(STEP) } else { limit(class) }, 1);
+        if spare.is_null() {
+            return;
+        }
+        if stocked && spare_len <= STEP {
+            self.give_or_note(Some(cache), spare, usize::MAX);
+        } else {
+            self.set_aside(cache, class, spare, spare_len);
+        }
+    }
+
+    /// Puts a stack of `len` blocks into the depot.
+    fn set_aside(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
+        let bytes = len * size_of_class(class);
+        if size_of_class(class) < HEADER {
+            self.give_or_note(Some(cache), stack, usize::MAX);
+            return;
+        }
+        // SAFETY: the cache is the caller's, and so are the stack's blocks, which are large enough.
+        let total = unsafe { cache.depots[class].put(stack.cast(), len as u32, cache.key.get()) };
+        cache.held[class].store(short(total), Ordering::Relaxed);
+        cache.stocked[class / 64].set(cache.stocked[class / 64].get() | 1 << (class % 64));
+        cache.stock.set(cache.stock.get() + bytes);
+        self.account(cache, bytes);
+    }
+
+    /// A stack from the depot and its length, if there is one.
+    pub(super) fn fetch(&self, cache: &Cache, class: usize) -> Option<(*mut Block, usize)> {
+        if cache.depots[class].is_empty() {
+            return None;
+        }
+        // SAFETY: the cache is the caller's.
+        let (magazine, left) = unsafe { cache.depots[class].pop(cache.key.get()) };
+        if magazine.is_null() {
+            return None;
+        }
+        let left = short(left);
+        cache.held[class].store(left, Ordering::Relaxed);
+        if left < cache.low[class].load(Ordering::Relaxed) {
+            cache.low[class].store(left, Ordering::Relaxed);
+        }
+        // SAFETY: `pop` made the magazine ours.
+        let len = unsafe { (*magazine).len } as usize;
+        // What comes and goes is no news to the purger.
+        let given = cache.given.get();
+        let bytes = len * size_of_class(class);
+        cache.given.set(given.saturating_sub(bytes));
+        cache.stock.set(cache.stock.get().saturating_sub(bytes));
+        Some((magazine.cast(), len))
+    }
+
+    /// A slab was cut: as many bytes of other classes shall go back.
+    pub(super) fn borrow(&self, cache: &Cache) {
+        if cache.stocked.iter().any(|word| word.get() != 0) {
+            cache.debt.set((cache.debt.get() + UNIT as u32).min(MOST_DEBT));
+        }
+    }
+
+    /// Before memory grows for one class, what others hold goes back, each class in turn, a step
+    /// at a time: blocks of a class that nobody asks for any more would keep many slabs in use.
+    #[cold]
+    pub(super) fn repay(&self, cache: &Cache, class: usize) {
+        let Some(other) = next_stocked(cache, class) else { return cache.debt.set(0) };
+        let Some((stack, len)) = self.fetch(cache, other) else {
+            return unstock(cache, other);
+        };
+        let (rest, given) = self.give_or_note(Some(cache), stack, STEP);
+        if !rest.is_null() {
+            self.set_aside(cache, other, rest, len - given);
+        }
+        let bytes = (given * size_of_class(other)) as u32;
+        cache.debt.set(cache.debt.get().saturating_sub(bytes));
+    }
+
+    /// Gives everything that the cache holds for itself back to bits, and frees slabs that are empty.
+    #[cold]
+    pub(super) fn give_all(&self, cache: &Cache) {
+        let _busy = Busy::new(cache);
+        for class in 0..CLASSES {
+            self.stow(cache, class);
+            self.give_depot(Some(cache), cache, class);
+        }
+        self.drain(cache);
+        for class in 0..CLASSES {
+            self.retire_free(cache, class);
+        }
+    }
+
+    /// Puts both stacks of a class into the depot.
+    pub(super) fn stow(&self, cache: &Cache, class: usize) {
+        let len = stack_len(cache, class);
+        let stack = cache.heads[class].replace(ptr::null_mut());
+        if !stack.is_null() {
+            grant(cache, class, limit(class), 0);
+            self.set_aside(cache, class, stack, len);
+        }
+        let spare = cache.spare[class].replace(ptr::null_mut());
+        if !spare.is_null() {
+            let len = cache.spare_len[class].replace(0) as usize;
+            self.set_aside(cache, class, spare, len);
+        }
+    }
+
+    /// Turns a depot into bits; how many bytes. `by` is the cache of the calling thread, if it has one.
+    pub(super) fn give_depot(&self, by: Option<&Cache>, cache: &Cache, class: usize) -> usize {
+        let mut magazine = cache.depots[class].take();
+        if magazine.is_null() {
+            return 0;
+        }
+        cache.held[class].store(0, Ordering::Relaxed);
+        // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
+        let bytes = unsafe { (*magazine).total } as usize * size_of_class(class);
+        while !magazine.is_null() {
+            // SAFETY: as above.
+            let next = unsafe { Magazine::next(magazine, self.key()) };
+            self.give_or_note(by, magazine.cast(), usize::MAX);
+            magazine = next;
+        }
+        bytes
+    }
+
+    /// Turns those depots into bits of which more than half was not asked for since the last visit
+    /// (`at_once`: all of them), of every cache.
+    pub(super) fn empty_depots(&self, at_once: bool, done: &mut Purged) {
+        let mut left = 0;
+        let mut cache = self.with_registry(|registry| registry.all);
+        // SAFETY: caches live for ever, and their order never changes once they are listed.
+        while let Some(it) = unsafe { cache.as_ref() } {
+            for class in 0..CLASSES {
+                let held = it.held[class].load(Ordering::Relaxed);
+                if held == 0 {
+                    continue;
+                }
+                let low = it.low[class].swap(held, Ordering::Relaxed);
+                if at_once || low == u16::MAX || (low != 0 && low as usize * 2 >= held as usize) {
+                    self.purging.with(&self.machine, || self.give_depot(None, it, class));
+                } else {
+                    left += held as usize * size_of_class(class);
+                }
+            }
+            cache = it.next_of_all.get();
+        }
+        done.unsettled |= left >= WORTH_ANOTHER_ROUND;
+    }
+
+    /// Frees a block of another cache's slab.
+    pub(super) fn free_foreign(
+        &self,
+        cache: &Cache,
+        block: *mut Block,
+        class: SizeClass,
+    ) -> Result<(), Misuse> {
+        let outbox = &cache.outbox[class.index()];
+        // SAFETY: the block is free now, and ours until its bit is set.
+        unsafe { Block::link(block, outbox.get(), cache.key.get()) };
+        outbox.set(block);
+        let len = cache.outbox_len[class.index()].get() + 1;
+        cache.outbox_len[class.index()].set(len);
+        if len as usize * class.size() < OUTBOX_BYTES {
+            Ok(())
+        } else {
+            self.flush_outbox(cache, class.index())
+        }
+    }
+
+    /// Sends the outbox's blocks of a class to where they belong.
+    pub(super) fn flush_outbox(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
+        let outbox = cache.outbox[class].get();
+        if outbox.is_null() {
+            return Ok(());
+        }
+        let _busy = Busy::new(cache);
+        cache.outbox_len[class].set(0);
+        cache.outbox[class].set(ptr::null_mut());
+        self.give_up_to(Some(cache), outbox, usize::MAX).map(|_| ()).map_err(|(misuse, _)| misuse)
+    }
+
+    /// As [`NodeHeap::give_up_to`]. Misuse that is found was caused long ago, and is nothing that the
+    /// caller could be told: it is noted, and the rest of the list lost.
+    fn give_or_note(
+        &self,
+        by: Option<&Cache>,
+        list: *mut Block,
+        most: usize,
+    ) -> (*mut Block, usize) {
+        self.give_up_to(by, list, most).unwrap_or_else(|(misuse, block)| {
+            self.note(misuse, block.addr());
+            (ptr::null_mut(), 0)
+        })
+    }
+
+    /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie
+    /// in one word of bits together, until `most` or a few more are given. Answers the rest of the
+    /// list and how many were given. `by` is the cache of the calling thread, if it has one.
+    fn give_up_to(
+        &self,
+        by: Option<&Cache>,
+        mut block: *mut Block,
+        most: usize,
+    ) -> Result<(*mut Block, usize), (Misuse, *mut Block)> {
+        let key = self.key();
+        let mut region = self.runs.primary();
+        let (mut given, mut bytes) = (0, 0);
+        while !block.is_null() && given < most {
+            if !region.contains(block.addr()) {
+                region = self.runs.region_of(block.addr()).ok_or((Misuse::NotABlock, block))?;
+            }
+            let slab: *mut Slab = region.descriptor(block.addr()).cast();
+            // SAFETY: the list's blocks lie in slabs, which cannot be retired while we hold them.
+            let it = unsafe { &*slab };
+            let size = it.class().size();
+            let some = self.give_some(by, it, key, &mut block).map_err(|why| (why, block))?;
+            given += some;
+            bytes += some * size;
+        }
+        match by {
+            Some(cache) => self.account(cache, bytes),
+            None => _ = self.pressure.fetch_add(bytes, Ordering::Relaxed),
+        }
+        Ok((block, given))
+    }
+
+    /// Gives the first blocks of the list back, as far as they lie in one word of `slab`.
+    #[inline]
+    fn give_some(
+        &self,
+        by: Option<&Cache>,
+        slab: &Slab,
+        key: usize,
+        list: &mut *mut Block,
+    ) -> Result<usize, Misuse> {
+        let mut block = *list;
+        let first = slab.number(block.addr()).ok_or(Misuse::NotABlock)?;
+        let mut bits = 0u64;
+        let (mut number, mut len) = (first, 0);
+        loop {
+            if bits >> (number % 64) & 1 != 0 {
+                return Err(Misuse::DoubleFree);
+            }
+            bits |= 1 << (number % 64);
+            len += 1;
+            // SAFETY: the list's blocks were linked with this key.
+            block = unsafe { Block::next(block, key) };
+            if block.is_null() || (block.addr() ^ slab.base()) >= UNIT {
+                break;
+            }
+            match slab.number(block.addr()) {
+                Some(next) if next / 64 == first / 64 => number = next,
+                _ => break,
+            }
+        }
+        *list = block;
+        // Once its bits are set the slab may be retired and its unit reused: ask before.
+        let (ticket, blocks) = (slab.vacancy.ticket(), slab.blocks());
+        slab.vacancy.add(len);
+        if by.is_none() {
+            // The purger waited already: no need to wait for the slab to rest.
+            slab.seen.store(slab.vacancy.free() as u16, Ordering::Relaxed);
+        }
+        if slab.give_word(first / 64, bits) != 0 {
+            return Err(Misuse::DoubleFree);
+        }
+        if slab.vacancy.announce(ticket, blocks) {
+            self.tell(by, slab);
+        }
+        Ok(len as usize)
+    }
+
+    fn account(&self, cache: &Cache, given: usize) {
+        let given = cache.given.get() + given;
+        if given < GIVEN_BYTES {
+            cache.given.set(given);
+        } else {
+            cache.given.set(0);
+            self.pressure.fetch_add(given, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether the cache's depots hold as much as they may. The purger may have taken what the cache still
+/// counts, so now and then it counts again.
+fn is_stocked(cache: &Cache) -> bool {
+    if cache.stock.get() < STOCK_BYTES {
+        return false;
+    }
+    let turn = cache.recount.get().wrapping_add(1);
+    cache.recount.set(turn);
+    if turn.is_multiple_of(16) {
+        let held = |(class, held): (usize, &AtomicU16)| {
+            held.load(Ordering::Relaxed) as usize * size_of_class(class)
+        };
+        cache.stock.set(cache.held.iter().enumerate().map(held).sum());
+    }
+    cache.stock.get() >= STOCK_BYTES
+}
+
+/// How many blocks the stack in use holds.
+fn stack_len(cache: &Cache, class: usize) -> usize {
+    (cache.granted[class].get() as i32 - cache.room[class].get()) as usize
+}
+
+fn size_of_class(class: usize) -> usize {
+    SizeClass::new(class).map_or(0, SizeClass::size)
+}
+
+/// A count as the census and the purger are told it.
+fn short(len: u32) -> u16 {
+    len.min(u16::MAX as u32) as u16
+}
+
+/// The next class in turn, other than `class`, whose depot was stocked.
+fn next_stocked(cache: &Cache, class: usize) -> Option<usize> {
+    let words = [&cache.stocked[0], &cache.stocked[1]].map(|word| word.get());
+    let all = (words[1] as u128) << 64 | words[0] as u128;
+    let others = all & !(1 << class);
+    let from = cache.next_shed.get() as u32 % 128;
+    // The lowest from `from` on, else the lowest.
+    let later = others & (u128::MAX << from);
+    let found = if later != 0 { later } else { others };
+    (found != 0).then(|| {
+        let other = found.trailing_zeros() as usize;
+        cache.next_shed.set((other + 1) as u8);
+        other
+    })
+}
+
+fn unstock(cache: &Cache, class: usize) {
+    let word = &cache.stocked[class / 64];
+    word.set(word.get() & !(1 << (class % 64)));
+}

@@ -1,0 +1,215 @@
+//! The slabs of a cache: lists by class, and how the news of blocks given back changes them.
+//!
+//! Invariant: a slab with set bits is in its owner's list of its class, or on its way there through
+//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires; for idle
+//! caches that is whoever holds the registry's lock.
+
+use super::cache::Cache;
+use super::node_heap::NodeHeap;
+use super::slab::Slab;
+use super::tag::{self, SPARSE, Tag};
+use crate::machine::Machine;
+use crate::size_class::SizeClass;
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Idle caches asked for a slab before a new one is cut.
+const ADOPT_TRIES: usize = 8;
+/// Listed slabs looked at to find a full one.
+const FULLEST_OF: usize = 8;
+
+impl<M: Machine> NodeHeap<M> {
+    pub(super) fn tag_of<R>(&self, slab: &Slab, work: impl FnOnce(&AtomicU64) -> R) -> Option<R> {
+        let region = self.runs.region_of(slab.base())?;
+        // SAFETY: the region contains the slab.
+        Some(work(unsafe { region.tag(slab.base()) }))
+    }
+
+    /// Takes over a slab of `class` from an idle cache.
+    pub(super) fn adopt(&self, cache: &Cache, class: SizeClass) -> bool {
+        if self.idle_len.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.with_registry(|registry| {
+            let mut idle = registry.idle;
+            for _ in 0..ADOPT_TRIES {
+                if idle.is_null() {
+                    return false;
+                }
+                // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                let from = unsafe { &*idle };
+                self.drain(from);
+                if from.slabs[class.index()].get().is_null() {
+                    // What it set aside becomes bits, and the slabs with these bits are heard of.
+                    self.give_depot(Some(from), from, class.index());
+                }
+                let slab = from.slabs[class.index()].get();
+                if !slab.is_null() {
+                    // SAFETY: listed slabs are alive, and the idle cache's owner is this lock.
+                    let it = unsafe { &*slab };
+                    unlink(from, it);
+                    let owner = tag::of_slab(cache, class);
+                    self.tag_of(it, |tag| {
+                        let sparse = tag.load(Ordering::Relaxed) & SPARSE;
+                        tag.store(owner | sparse, Ordering::Relaxed);
+                    });
+                    link(cache, slab, class);
+                    return true;
+                }
+                idle = from.next_idle.get();
+            }
+            false
+        })
+    }
+
+    /// Drops a listed slab in which no block was found.
+    pub(super) fn forget(&self, cache: &Cache, slab: &Slab) {
+        unlink(cache, slab);
+        if slab.vacancy.unlist() {
+            // SAFETY: `unlist` made it ours to queue; slabs' descriptors live for ever.
+            unsafe { cache.inbox.push(ptr::from_ref(slab).cast_mut()) };
+        }
+        prefer_fullest(cache, slab.class());
+    }
+
+    /// Hears the news: lists slabs that have free blocks again, frees those that hold no block.
+    pub(super) fn drain(&self, cache: &Cache) {
+        if !cache.inbox.is_empty() {
+            cache.inbox.take(|slab| self.hear(cache, slab));
+        }
+    }
+
+    /// Acts on one slab that was queued and is in no inbox now.
+    fn hear(&self, cache: &Cache, slab: *mut Slab) {
+        // SAFETY: queued slabs cannot be retired, so it is alive.
+        let it = unsafe { &*slab };
+        let owner = self.owner_of(it);
+        if !ptr::eq(owner, cache) {
+            // It was adopted while on its way.
+            // SAFETY: owners are caches, which live for ever; the slab is in no inbox now.
+            unsafe { (*owner).inbox.push(slab) };
+            return;
+        }
+        let found = it.vacancy.dequeue();
+        if found.free == it.blocks() && self.retire(cache, it, found.listed) {
+            return;
+        }
+        if !found.listed && found.free != 0 {
+            it.vacancy.list();
+            link(cache, slab, it.class());
+        }
+    }
+
+    /// The owner of a slab that is queued, hence cannot be retired.
+    fn owner_of(&self, slab: &Slab) -> *const Cache {
+        let tag = self.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)));
+        match tag {
+            Some(Tag::Slab(owner, _)) => owner,
+            // A live slab always has an owner. Were it not so, it would be kept for ever.
+            _ => ptr::from_ref(&self.lost),
+        }
+    }
+
+    /// Gives a slab back to the runs if all its blocks are free; keeps the last one of its class.
+    fn retire(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
+        let first = cache.slabs[slab.class().index()].get();
+        let last = match listed {
+            true => ptr::eq(first, slab) && slab.next.get().is_null(),
+            false => first.is_null(),
+        };
+        !last && self.retire_any(cache, slab, listed)
+    }
+
+    fn retire_any(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
+        if !slab.claim_all() {
+            return false;
+        }
+        if !slab.vacancy.retire() {
+            slab.unclaim(slab.word_count());
+            return false;
+        }
+        if listed {
+            unlink(cache, slab);
+        }
+        self.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
+        self.runs.give(&self.machine, slab.base(), 1, false);
+        true
+    }
+
+    /// Retires every listed slab of a class that holds no block.
+    pub(super) fn retire_free(&self, cache: &Cache, class: usize) {
+        let mut slab = cache.slabs[class].get();
+        while !slab.is_null() {
+            // SAFETY: listed slabs are alive and ours.
+            let it = unsafe { &*slab };
+            slab = it.next.get();
+            if it.vacancy.free() == it.blocks() {
+                self.retire_any(cache, it, true);
+            }
+        }
+    }
+
+    /// Queues a slab whose announcement asked for it: with its owner, or, if that is `by`, the cache
+    /// of the calling thread, here and now.
+    pub(super) fn tell(&self, by: Option<&Cache>, slab: &Slab) {
+        let owner = self.owner_of(slab);
+        let slab = ptr::from_ref(slab).cast_mut();
+        match by {
+            Some(cache) if ptr::eq(owner, cache) => self.hear(cache, slab),
+            // SAFETY: owners are caches, which live for ever; the announcement made it ours.
+            _ => unsafe { (*owner).inbox.push(slab) },
+        }
+    }
+}
+
+/// Puts a slab first in its owner's list.
+pub(super) fn link(cache: &Cache, slab: *mut Slab, class: SizeClass) {
+    let head = &cache.slabs[class.index()];
+    let next = head.replace(slab);
+    // SAFETY: listed slabs are alive and their links the owner's.
+    unsafe {
+        (*slab).next.set(next);
+        (*slab).prev.set(ptr::null_mut());
+        if !next.is_null() {
+            (*next).prev.set(slab);
+        }
+    }
+}
+
+/// Takes a slab out of its owner's list.
+fn unlink(cache: &Cache, slab: &Slab) {
+    let (prev, next) = (slab.prev.get(), slab.next.get());
+    // SAFETY: listed slabs are alive and their links the owner's.
+    unsafe {
+        if prev.is_null() {
+            cache.slabs[slab.class().index()].set(next);
+        } else {
+            (*prev).next.set(next);
+        }
+        if !next.is_null() {
+            (*next).prev.set(prev);
+        }
+    }
+}
+
+/// Brings the fullest of the first few listed slabs to the front, so that the emptier ones drain.
+fn prefer_fullest(cache: &Cache, class: SizeClass) {
+    let first = cache.slabs[class.index()].get();
+    let (mut slab, mut best, mut least) = (first, first, u32::MAX);
+    for _ in 0..FULLEST_OF {
+        if slab.is_null() {
+            break;
+        }
+        // SAFETY: listed slabs are alive.
+        let it = unsafe { &*slab };
+        if it.vacancy.free() < least {
+            (best, least) = (slab, it.vacancy.free());
+        }
+        slab = it.next.get();
+    }
+    if !ptr::eq(best, first) {
+        // SAFETY: listed slabs are alive.
+        unlink(cache, unsafe { &*best });
+        link(cache, best, class);
+    }
+}
