@@ -32,6 +32,21 @@ fn loaded_and_unloaded_under_threads_that_use_it() {
     support::assert_passed("storm_loads.c", &output);
 }
 
+/// A library that was linked statically into two others, or is both linked and preloaded.
+#[test]
+fn a_dozen_copies_in_one_process() {
+    let Some(program) = compile("copies.c") else { return };
+    let copies: Vec<_> = (0..12)
+        .map(|number| {
+            let copy = support::folder().join(format!("copy-{number}.so"));
+            std::fs::copy(library(), &copy).expect("the target folder takes a small file");
+            copy
+        })
+        .collect();
+    let output = std::process::Command::new(&program).args(copies).output();
+    support::assert_passed("copies.c", &output.expect("it was compiled"));
+}
+
 #[test]
 fn a_quarter_of_a_gigabyte_of_address_space() {
     passes("storm_refused.c", &["space"]);

@@ -10,9 +10,9 @@ use super::case::{Case, Verdict};
 use std::time::Duration;
 
 /// Calls of each thread under the oracle.
-const CALLS: &str = "5000000";
+const CALLS: &str = "2500000";
 /// Programs of the single-threaded hunts.
-const PROGRAMS: &str = "3000";
+const PROGRAMS: &str = "1000";
 /// Calls of each thread under the sanitizer: a hundred times slower.
 const SANITIZED_CALLS: &str = "300000";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -28,7 +28,7 @@ pub struct Own {
 pub const ALL: &[Own] = &[
     Own {
         name: "oracle",
-        sentence: "the malloc under the oracle, 20 million calls (long form)",
+        sentence: "the malloc under the oracle, 10 million calls (long form)",
         case: oracle,
     },
     Own {
