@@ -4,6 +4,7 @@ mod bench;
 mod soak;
 mod sources;
 mod tidy;
+mod worst;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ enum Chore {
     Bench(bench::Options),
     /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
     Soak(soak::Options),
+    /// Find the longest call of the real-time heap and its peers, in instructions.
+    Worst(worst::Options),
     /// Measure what recording costs, beside no tool, heaptrack and glibc's mtrace.
     BenchRecorder(bench::recorder::Options),
 }
@@ -36,6 +39,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
         Chore::Soak(options) => soak::run(&options),
+        Chore::Worst(options) => worst::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::BenchRecorder(options) => bench::recorder::run(&options).map(|()| ExitCode::SUCCESS),
     }

@@ -1,17 +1,17 @@
 //! Fast mode: DmRT's choice, at most 100 instructions a call.
 //!
 //! ```text
-//!   region   | used: a bit a granule | sent: the inbox's bits | heads of rings | blocks ... | sentinel |
-//!             1/128                    1/126                    16 B a class     8 B a used block
+//!   region   | rings: bits, heads | used: a bit a granule | sent: the inbox's | blocks ...  | sentinel |
+//!              1 KiB, 8 B a class   1/128                    1/126               8 B a block
 //! ```
 //!
 //! Mechanism and layout are those of every block policy ([`BlockHeap`], `tags`); its own are the index
 //! (`rings`), and that every pointer is judged before it is believed (`used`, `sent`). No call loops
-//! over blocks, calls the system or waits: the only loops are the second look (4 blocks) and the levels of
+//! over blocks, calls the system or waits: the only loop is that over the levels of
 //! the inbox (at most 6).
 //!
-//! Bounds. Instructions: the module above has the table. Bytes: a used block costs 8 B and its rounding up to 16
-//! (at least 32 in all); the structures 1/63 of the region and 16 B a class, 6.6 KiB for 1 MiB. Memory:
+//! Bounds (the module above has the table). A used block costs 8 B and its rounding up to 16
+//! (at least 32 in all); the structures 1/63 of the region, 8 B a class, and 1 KiB. Memory:
 //! as any good fit, M(1 + log2 n) and more against an adversary (Robson 1977); who needs a proved bound
 //! below that takes [`StrictHeap`](super::StrictHeap).
 
@@ -164,19 +164,26 @@ impl<T: Tally> FastHeap<T> {
     /// their own. Takes in one block that another thread has freed, if there is one.
     #[inline]
     pub fn malloc(&mut self, size: u64) -> Option<NonNull<u8>> {
-        if size >= self.hot_limit || self.has_news() {
+        if self.has_news() {
             return self.malloc_slow(size);
         }
+        if size >= self.hot_limit {
+            return self.malloc_large(size);
+        }
         let at = self.blocks.take_hot(size, ())?;
+        Some(self.hand_out(at))
+    }
+
+    #[inline(never)]
+    fn malloc_large(&mut self, size: u64) -> Option<NonNull<u8>> {
+        let at = self.blocks.take_large(size, ())?;
         Some(self.hand_out(at))
     }
 
     #[cold]
     #[inline(never)]
     fn malloc_slow(&mut self, size: u64) -> Option<NonNull<u8>> {
-        if self.has_news() {
-            self.take_in();
-        }
+        self.take_in();
         self.take_block(size, Align::ONE, &mut ())
     }
 

@@ -31,6 +31,7 @@ impl<T: Tally> BlockHeap<Rings, T> {
     }
 
     /// As [`take_hot`](Self::take_hot), of [`LARGE`] bytes and more, or more than there are.
+    #[inline(always)]
     pub(super) fn take_large<P: Probe>(&mut self, requested: u64, probe: P) -> Option<u64> {
         if requested < LARGE {
             return None;

@@ -1,4 +1,36 @@
-//! The real-time heap.
+//! The real-time heap: every call takes a bounded number of instructions, whatever the heap holds.
+//!
+//! ```text
+//!   bounded    what both modes promise; the inbox's handle
+//!   fast       DmRT over boundary tags             strict   powers of two, lowest aligned place
+//!     hot      its malloc and free                   tree   which slots are free: 64-way words
+//!     rings    its lists, heads in the region
+//!   used       which places begin a block          sent     the inbox: places freed by other threads
+//!   misuse     what is wrong with a call
+//! ```
+//!
+//! # Bounds
+//!
+//! | | fast | strict |
+//! |---|---|---|
+//! | instructions of a malloc, of a free | 100, 100 | 400, 240 (four levels) |
+//! | the same with a block in the inbox | one take-in more | one take-in more |
+//! | a take-in | a free and 15 for each level of the inbox (2 for 1 MiB, at most 6) | the same |
+//! | bytes of a used block, beside what is asked for | 8, up to 23 of rounding | up to the request again |
+//! | bytes of structures | 1/63 of the region, 8 a class (3 KiB for 1 MiB), 1 KiB | 1.2 for each smallest block |
+//! | memory that is enough for M live bytes | no useful bound | 2 M (1 + log2(n) / 2), proved in `strict` |
+//! | blocks looked at before a request fails | 1 beside the list's head | none |
+//!
+//! `cargo xtask worst` measures the first row (`bench/NOTES.md`, "Real time"), its tests gate it: they count
+//! instructions, one by one, over adversaries, and search the disassembly for loops. malloc and free of both
+//! modes have none, but for taking in what other threads freed: over the levels of the inbox.
+//!
+//! Invariant: a pointer is believed only when `used` (or strict mode's orders) and `sent` say that a used block
+//! begins there that nobody has freed. So no misuse damages a heap: it is an error. What cannot be told
+//! apart is a block that was freed and is in use again.
+//!
+//! Neighbours: `tags` has the layout of the fast mode, [`crate::policy`] registers it as `dmrt-fast`, so that it
+//! is replayed, compared and tested like any policy; `freehold::realtime` makes handles of both.
 
 mod bounded;
 mod fast;

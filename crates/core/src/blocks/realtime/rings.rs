@@ -190,7 +190,12 @@ impl Rings {
     #[inline(always)]
     pub(super) fn find_long<P: Probe>(&self, view: &mut View<P>, need: u64) -> Option<u64> {
         let class = self.highest(view)?;
-        self.first_fit(view, class, need, 1 + SECOND_LOOK)
+        view.step(Step::Inspect);
+        let head = u64::from(view.link_in(class * NAMED, DOWN)) * NAMED;
+        if view.tag_at(head).bytes() >= need {
+            return Some(head);
+        }
+        self.fit_behind(view, head, class, need, SECOND_LOOK)
     }
 
     /// The lowest class at `class` or above that has a block.
@@ -228,7 +233,19 @@ impl Rings {
         need: u64,
         most: u32,
     ) -> Option<u64> {
-        let mut at = class * NAMED;
+        self.fit_behind(view, class * NAMED, class, need, most)
+    }
+
+    /// As [`first_fit`](Self::first_fit), behind the block or head at `at`.
+    #[inline(always)]
+    fn fit_behind<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        mut at: u64,
+        class: u64,
+        need: u64,
+        most: u32,
+    ) -> Option<u64> {
         for _ in 0..most {
             at = u64::from(view.link_in(at, DOWN)) * NAMED;
             if at == class * NAMED {

@@ -33,6 +33,7 @@ pub struct Sent {
     /// Where each level's words begin; above the top level, where the top's one word is.
     starts: [NonNull<AtomicU64>; LEVELS],
     levels: usize,
+    top: NonNull<AtomicU64>,
 }
 
 // SAFETY: the words are atomics; whoever makes a `Sent` says that they live.
@@ -76,7 +77,7 @@ impl Sent {
             start += level_words as usize;
             level_words = level_words.div_ceil(WORD);
         }
-        Sent { starts, levels: levels + 1 }
+        Sent { starts, levels: levels + 1, top }
     }
 
     #[inline(always)]
@@ -89,7 +90,8 @@ impl Sent {
     /// Whether nothing was in it a moment ago. One load.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.word(self.levels - 1, 0).load(Ordering::Relaxed) == 0
+        // SAFETY: a word that `new` has initialised.
+        unsafe { self.top.as_ref() }.load(Ordering::Relaxed) == 0
     }
 
     /// Which of the 64 places from `64 * index` on were sent and have not been taken out.

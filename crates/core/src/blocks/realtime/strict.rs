@@ -1,4 +1,4 @@
-//! Strict mode: a proved bound on memory, at most 200 instructions a call.
+//! Strict mode: a proved bound on memory, in bounded time.
 //!
 //! Every block is a power of two of the smallest block, at a multiple of its own length, and the lowest such
 //! place is taken: *aligned first fit*. What is free is known out of band (`tree`), and so is how long

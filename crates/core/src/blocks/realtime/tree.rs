@@ -19,7 +19,7 @@
 //! touches more than one path.
 //!
 //! Invariant: the mask in which a child is, is that of its best, unless the child is part of a used
-//! block: then it is in mask 0. Loops: down at most 3 levels, up at most 3; nothing else.
+//! block: then it is in mask 0. Levels are written out, not looped over: there is no loop here.
 
 use crate::check::Broken;
 use core::ptr::NonNull;
@@ -45,15 +45,18 @@ const fn masks(level: usize) -> u32 {
 /// The tree over memory that somebody gave it; see the module.
 #[derive(Debug)]
 pub(super) struct Tree {
-    words: NonNull<u64>,
-    /// Where the words of each level's nodes begin.
-    starts: [u32; LEVELS],
-    /// The best of every node, level 0 first.
-    bests: NonNull<u8>,
-    best_starts: [u32; LEVELS],
+    levels: [Level; LEVELS],
     top: usize,
-    /// How many words there are; for assertions.
-    count: u32,
+}
+
+/// Where the nodes of a level are.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    words: NonNull<u64>,
+    /// The best of each node.
+    bests: NonNull<u8>,
+    /// How many nodes; for assertions.
+    nodes: u32,
 }
 
 /// How many nodes each level has for so many units, and how many levels there are.
@@ -88,19 +91,21 @@ impl Tree {
     /// The [`Tree::bytes`] at `at`, 8-aligned, are nobody else's for as long as the tree lives;
     /// `units` is 1 to [`MAX_UNITS`].
     pub(super) unsafe fn new(at: NonNull<u8>, units: u32) -> Tree {
-        let (counts, levels) = nodes(units);
-        let (mut starts, mut best_starts, mut count, mut best_count) =
-            ([0; LEVELS], [0; LEVELS], 0, 0);
-        for level in 0..levels {
-            (starts[level], best_starts[level]) = (count, best_count);
-            count += counts[level] * node_words(level);
-            best_count += counts[level];
-        }
-        let words = at.cast::<u64>();
+        let (counts, count) = nodes(units);
+        let words: NonNull<u64> = at.cast();
+        let total: u32 = (0..count).map(|level| counts[level] * node_words(level)).sum();
         // SAFETY: the bests follow the words, inside the caller's bytes.
-        let bests = unsafe { words.add(count as usize) }.cast();
-        let mut tree = Tree { words, starts, bests, best_starts, top: levels - 1, count };
-        for (level, &nodes) in counts.iter().enumerate().take(levels) {
+        let bests: NonNull<u8> = unsafe { words.add(total as usize) }.cast();
+        let (mut levels, mut word, mut best) = ([Level { words, bests, nodes: 0 }; LEVELS], 0, 0);
+        for level in 0..count {
+            // SAFETY: each level's nodes follow those of the level below.
+            let (words, bests) = unsafe { (words.add(word as usize), bests.add(best as usize)) };
+            levels[level] = Level { words, bests, nodes: counts[level] };
+            word += counts[level] * node_words(level);
+            best += counts[level];
+        }
+        let mut tree = Tree { levels, top: count - 1 };
+        for (level, &nodes) in counts.iter().enumerate().take(count) {
             for node in 0..nodes {
                 tree.fill(level, node);
             }
@@ -111,14 +116,13 @@ impl Tree {
 
     /// A node all of whose slots are free.
     fn fill(&mut self, level: usize, node: u32) {
-        let at = self.node(level, node);
         for word in 0..node_words(level) {
-            self.set(at + word, 0);
+            self.set(level, node, word, 0);
         }
         if level > 0 {
-            self.set(at, 1 << best_of_slot(level));
+            self.set(level, node, 0, 1 << best_of_slot(level));
         }
-        self.set(self.whole_at(level, node), !0);
+        self.set(level, node, whole_word(level), !0);
         self.set_best(level, node, best_of_slot(level + 1));
     }
 
@@ -140,40 +144,66 @@ impl Tree {
         if self.best(self.top, 0) < best {
             return None;
         }
-        let (home, run) = ((order / WAYS_LOG2) as usize, order % WAYS_LOG2);
-        let (mut level, mut node) = (self.top, 0);
-        while level > home {
-            let children = self.at_least(level, node, best);
-            node = node << WAYS_LOG2 | children.trailing_zeros();
-            level -= 1;
+        let (home, run) = (order / WAYS_LOG2, order % WAYS_LOG2);
+        match home {
+            0 => Some(self.take_from::<0>(best, run)),
+            1 => Some(self.take_from::<1>(best, run)),
+            2 => Some(self.take_from::<2>(best, run)),
+            _ => Some(self.take_from::<3>(best, run)),
         }
-        let whole = self.word(self.whole_at(home, node));
+    }
+
+    /// As [`take`](Self::take), of an order of that level, when there is such a block.
+    #[inline(always)]
+    fn take_from<const HOME: usize>(&mut self, best: u32, run: u32) -> u32 {
+        let mut node = 0;
+        if HOME < 3 && self.top >= 3 {
+            node = self.descend::<3, { masks(3) as usize }>(node, best);
+        }
+        if HOME < 2 && self.top >= 2 {
+            node = self.descend::<2, { masks(2) as usize }>(node, best);
+        }
+        if HOME < 1 && self.top >= 1 {
+            node = self.descend::<1, { masks(1) as usize }>(node, best);
+        }
+        let whole = self.word(HOME, node, whole_word(HOME));
         let slot = lowest_run(whole, run);
-        self.change(home, node, whole, whole & !(run_of(run) << slot));
-        Some((node << WAYS_LOG2 | slot) << (WAYS_LOG2 * home as u32))
+        self.change::<HOME>(node, whole, whole & !(run_of(run) << slot));
+        (node << WAYS_LOG2 | slot) << (WAYS_LOG2 * HOME as u32)
+    }
+
+    /// The lowest child of the node whose best is `best` or more. There is one.
+    #[inline(always)]
+    fn descend<const LEVEL: usize, const MASKS: usize>(&self, node: u32, best: u32) -> u32 {
+        debug_assert!(best < masks(LEVEL));
+        let from = self.at(LEVEL, node, 1 + best).cast::<[u64; MASKS]>();
+        // SAFETY: words of one node, and the zeros behind its masks (`node_words`).
+        let masks = unsafe { from.as_ref() };
+        let children = masks.iter().fold(0, |any, mask| any | mask);
+        node << WAYS_LOG2 | children.trailing_zeros()
     }
 
     /// Takes the block of that order at `unit`, which is free.
     pub(super) fn take_at(&mut self, unit: u32, order: u32) {
         let (home, node, slots) = place(unit, order);
-        let whole = self.word(self.whole_at(home, node));
+        let whole = self.word(home, node, whole_word(home));
         debug_assert!(whole & slots == slots, "unit {unit} of order {order} is not free");
-        self.change(home, node, whole, whole & !slots);
+        self.change_at(home, node, whole, whole & !slots);
     }
 
     /// Makes the block of that order at `unit` free, which is used.
     #[inline(always)]
     pub(super) fn give(&mut self, unit: u32, order: u32) {
         let (home, node, slots) = place(unit, order);
-        let whole = self.word(self.whole_at(home, node));
+        let whole = self.word(home, node, whole_word(home));
         debug_assert!(whole & slots == 0, "unit {unit} of order {order} is not used");
-        self.change(home, node, whole, whole | slots);
+        self.change_at(home, node, whole, whole | slots);
     }
 
     /// Whether the block of that order at `unit` is entirely free. At most four levels.
     pub(super) fn is_free(&self, unit: u32, order: u32) -> bool {
         let (home, mut node, slots) = place(unit, order);
-        if self.word(self.whole_at(home, node)) & slots != slots {
+        if self.word(home, node, whole_word(home)) & slots != slots {
             return false;
         }
         for level in home + 1..=self.top {
@@ -192,135 +222,109 @@ impl Tree {
         self.best(self.top, 0)
     }
 
+    #[inline(always)]
+    fn change_at(&mut self, home: usize, node: u32, old: u64, new: u64) {
+        match home {
+            0 => self.change::<0>(node, old, new),
+            1 => self.change::<1>(node, old, new),
+            2 => self.change::<2>(node, old, new),
+            _ => self.change::<3>(node, old, new),
+        }
+    }
+
     /// The slots of the node that are entirely free became `new`, from `old`: tells the nodes above.
     #[inline(always)]
-    fn change(&mut self, home: usize, node: u32, old: u64, new: u64) {
-        self.set(self.whole_at(home, node), new);
-        if home > 0 {
-            let at = self.node(home, node);
+    fn change<const HOME: usize>(&mut self, node: u32, old: u64, new: u64) {
+        self.set(HOME, node, whole_word(HOME), new);
+        let mut occupied = 0;
+        if HOME > 0 {
             // What is used as a part of something longer is in mask 0.
-            let none = self.word(at + 1) ^ old ^ new;
-            self.set(at + 1, none);
-            let whole = best_of_slot(home);
-            let kept = self.word(at) & !(1 << whole | 1);
-            self.set(at, kept | u64::from(new != 0) << whole | u64::from(none != 0));
+            let none = self.word(HOME, node, 1) ^ old ^ new;
+            self.set(HOME, node, 1, none);
+            let whole = best_of_slot(HOME);
+            let kept = self.word(HOME, node, 0) & !(1 << whole | 1);
+            occupied = kept | u64::from(new != 0) << whole | u64::from(none != 0);
+            self.set(HOME, node, 0, occupied);
         }
-        let best = self.best_from(home, node, new);
-        self.tell(home, node, best);
-    }
-
-    /// The best of a node whose entirely free slots are `whole`.
-    #[inline(always)]
-    fn best_from(&self, level: usize, node: u32, whole: u64) -> u32 {
-        if whole != 0 {
-            best_of_slot(level) + longest_run(whole)
-        } else if level == 0 {
-            0
-        } else {
-            // Some child is in some mask.
-            (self.word(self.node(level, node)) | 1).ilog2()
+        let best = best_from(HOME, occupied, new);
+        let mut moved = self.became(HOME, node, best);
+        if HOME < 1 && self.top >= 1 {
+            moved = moved.and_then(|moved| self.tell::<1>(moved));
+        }
+        if HOME < 2 && self.top >= 2 {
+            moved = moved.and_then(|moved| self.tell::<2>(moved));
+        }
+        if HOME < 3 && self.top >= 3 {
+            moved.and_then(|moved| self.tell::<3>(moved));
         }
     }
 
-    /// The node's best is `best` now: moves it from mask to mask above, and so on upwards.
+    /// The node's best is `best` now; what that means for the node above, if anything.
     #[inline(always)]
-    fn tell(&mut self, mut level: usize, mut node: u32, mut best: u32) {
-        loop {
-            let old = self.best(level, node);
-            if old == best {
-                return;
-            }
-            self.set_best(level, node, best);
-            if level == self.top {
-                return;
-            }
-            let child = 1 << (node % 64);
-            level += 1;
-            node >>= WAYS_LOG2;
-            self.move_child(level, node, child, old, best);
-            let slot = best_of_slot(level);
-            let whole = self.mask(level, node, slot);
-            if whole != 0 && old != slot && best != slot {
-                return;
-            }
-            best = self.best_from(level, node, whole);
+    fn became(&mut self, level: usize, node: u32, best: u32) -> Option<Moved> {
+        let old = self.best(level, node);
+        if old == best {
+            return None;
         }
+        self.set_best(level, node, best);
+        Some(Moved { child: node, from: old, to: best })
     }
 
+    /// Moves a child of a node of that level from mask to mask.
     #[inline(always)]
-    fn move_child(&mut self, level: usize, node: u32, child: u64, old: u32, new: u32) {
-        let at = self.node(level, node);
-        let left = self.word(at + 1 + old) & !child;
-        self.set(at + 1 + old, left);
-        let joined = self.word(at + 1 + new) | child;
-        self.set(at + 1 + new, joined);
-        let occupied = self.word(at) & !(u64::from(left == 0) << old) | 1 << new;
-        self.set(at, occupied);
-    }
-
-    /// The children of the node whose best is `best` or more.
-    #[inline(always)]
-    fn at_least(&self, level: usize, node: u32, best: u32) -> u64 {
-        let from = self.node(level, node) + 1 + best;
-        match level {
-            1 => self.any::<{ masks(1) as usize }>(from),
-            2 => self.any::<{ masks(2) as usize }>(from),
-            _ => self.any::<{ masks(3) as usize }>(from),
+    fn tell<const LEVEL: usize>(&mut self, moved: Moved) -> Option<Moved> {
+        let Moved { child, from, to } = moved;
+        let (node, bit) = (child >> WAYS_LOG2, 1 << (child % 64));
+        let left = self.mask(LEVEL, node, from) & !bit;
+        self.set(LEVEL, node, 1 + from, left);
+        let joined = self.mask(LEVEL, node, to) | bit;
+        self.set(LEVEL, node, 1 + to, joined);
+        let gone = u64::from(left == 0) << from;
+        let occupied = self.word(LEVEL, node, 0) & !gone | 1 << to;
+        self.set(LEVEL, node, 0, occupied);
+        let slot = best_of_slot(LEVEL);
+        let whole = self.mask(LEVEL, node, slot);
+        if whole != 0 && from != slot && to != slot {
+            return None;
         }
-    }
-
-    /// The union of `N` masks.
-    #[inline(always)]
-    fn any<const N: usize>(&self, from: u32) -> u64 {
-        debug_assert!(from as usize + N <= self.count as usize);
-        // SAFETY: words of one node, and the zeros behind its masks (`node_words`).
-        let masks = unsafe { self.words.add(from as usize).cast::<[u64; N]>().as_ref() };
-        masks.iter().fold(0, |any, mask| any | mask)
-    }
-
-    #[inline(always)]
-    fn node(&self, level: usize, node: u32) -> u32 {
-        self.starts[level % LEVELS] + node * node_words(level)
-    }
-
-    /// Where the mask of the slots is that are entirely free.
-    #[inline(always)]
-    fn whole_at(&self, level: usize, node: u32) -> u32 {
-        let first = self.node(level, node);
-        if level == 0 { first } else { first + 1 + best_of_slot(level) }
+        self.became(LEVEL, node, best_from(LEVEL, occupied, whole))
     }
 
     #[inline(always)]
     fn mask(&self, level: usize, node: u32, best: u32) -> u64 {
-        self.word(self.node(level, node) + 1 + best)
+        self.word(level, node, 1 + best)
     }
 
     #[inline(always)]
-    fn word(&self, at: u32) -> u64 {
-        debug_assert!(at < self.count);
+    fn at(&self, level: usize, node: u32, word: u32) -> NonNull<u64> {
+        let Level { words, nodes, .. } = self.levels[level % LEVELS];
+        debug_assert!(node < nodes && word < node_words(level));
         // SAFETY: nodes of units of the tree have their words in the memory of `new`.
-        unsafe { self.words.add(at as usize).read() }
+        unsafe { words.add(node as usize * node_words(level) as usize + word as usize) }
     }
 
     #[inline(always)]
-    fn set(&mut self, at: u32, to: u64) {
-        debug_assert!(at < self.count);
-        // SAFETY: as in `word`; `&mut self` is the only user.
-        unsafe { self.words.add(at as usize).write(to) }
+    fn word(&self, level: usize, node: u32, word: u32) -> u64 {
+        // SAFETY: a word of the tree, written by `fill`.
+        unsafe { self.at(level, node, word).read() }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, level: usize, node: u32, word: u32, to: u64) {
+        // SAFETY: a word of the tree; `&mut self` is the only user.
+        unsafe { self.at(level, node, word).write(to) }
     }
 
     #[inline(always)]
     fn best(&self, level: usize, node: u32) -> u32 {
-        let at = self.best_starts[level % LEVELS] + node;
         // SAFETY: a byte for each node of the tree.
-        u32::from(unsafe { self.bests.add(at as usize).read() })
+        u32::from(unsafe { self.levels[level % LEVELS].bests.add(node as usize).read() })
     }
 
     #[inline(always)]
     fn set_best(&mut self, level: usize, node: u32, best: u32) {
-        let at = self.best_starts[level % LEVELS] + node;
         // SAFETY: as in `best`; `&mut self` is the only user.
-        unsafe { self.bests.add(at as usize).write(best as u8) }
+        unsafe { self.levels[level % LEVELS].bests.add(node as usize).write(best as u8) }
     }
 
     /// Walks what is not part of a used block, comparing every node with its children.
@@ -329,9 +333,10 @@ impl Tree {
     }
 
     fn check_node(&self, level: usize, node: u32) -> Result<(), Broken> {
-        let at = u64::from(self.node(level, node)) * 8;
-        let whole = self.word(self.whole_at(level, node));
-        let best = self.best_from(level, node, whole);
+        let at = u64::from(node) << (WAYS_LOG2 * (level as u32 + 1));
+        let whole = self.word(level, node, whole_word(level));
+        let occupied = if level == 0 { 0 } else { self.word(level, node, 0) };
+        let best = best_from(level, occupied, whole);
         let what = "a node's best is that of its longest free block";
         Broken::unless_equal(what, at, best.into(), self.best(level, node).into())?;
         if level == 0 {
@@ -342,7 +347,7 @@ impl Tree {
             let mask = self.mask(level, node, best);
             Broken::unless(mask & seen == 0, "a child is in one mask", at)?;
             seen |= mask;
-            let said = self.word(self.node(level, node)) >> best & 1;
+            let said = occupied >> best & 1;
             let what = "a bit tells whether a mask is zero";
             Broken::unless_equal(what, at, u64::from(mask != 0), said)?;
             if best == 0 || best == best_of_slot(level) {
@@ -366,6 +371,32 @@ impl Tree {
 #[inline(always)]
 const fn best_of_slot(level: usize) -> u32 {
     WAYS_LOG2 * level as u32 + 1
+}
+
+/// Which word of a node is the mask of the slots that are entirely free.
+#[inline(always)]
+const fn whole_word(level: usize) -> u32 {
+    if level == 0 { 0 } else { 1 + best_of_slot(level) }
+}
+
+/// The best of a node of that level whose masks of `occupied` are not zero, and whose entirely free slots
+/// are `whole`.
+#[inline(always)]
+fn best_from(level: usize, occupied: u64, whole: u64) -> u32 {
+    if whole != 0 {
+        best_of_slot(level) + longest_run(whole)
+    } else {
+        // Some child is in some mask; units are in none.
+        (occupied | 1).ilog2()
+    }
+}
+
+/// A child whose best changed.
+#[derive(Clone, Copy)]
+struct Moved {
+    child: u32,
+    from: u32,
+    to: u32,
 }
 
 /// Which slots of which node of which level a block is.
@@ -394,24 +425,25 @@ const ALIGNED: [u64; 6] = [
 
 /// The lowest 2^`run` bits that are set and begin at a multiple of 2^`run`. There are some.
 #[inline(always)]
-fn lowest_run(mut bits: u64, run: u32) -> u32 {
-    let aligned = ALIGNED[run as usize % 6];
-    if run > 0 {
-        bits &= bits >> 1;
+fn lowest_run(bits: u64, run: u32) -> u32 {
+    let pairs = bits & bits >> 1;
+    let fours = pairs & pairs >> 2;
+    let eights = fours & fours >> 4;
+    match run {
+        0 => bits.trailing_zeros(),
+        1 => (pairs & ALIGNED[1]).trailing_zeros(),
+        2 => (fours & ALIGNED[2]).trailing_zeros(),
+        3 => (eights & ALIGNED[3]).trailing_zeros(),
+        4 => (eights & eights >> 8 & ALIGNED[4]).trailing_zeros(),
+        // The lower half, or else the upper one.
+        _ => {
+            if bits as u32 == !0 {
+                0
+            } else {
+                32
+            }
+        }
     }
-    if run > 1 {
-        bits &= bits >> 2;
-    }
-    if run > 2 {
-        bits &= bits >> 4;
-    }
-    if run > 3 {
-        bits &= bits >> 8;
-    }
-    if run > 4 {
-        bits &= bits >> 16;
-    }
-    (bits & aligned).trailing_zeros()
 }
 
 /// log2 of the longest aligned run of `bits`, which are not zero.
@@ -421,16 +453,13 @@ fn longest_run(bits: u64) -> u32 {
     if low == !0 || high == !0 {
         return if low == high { 6 } else { 5 };
     }
-    let pairs = bits & bits >> 1 & ALIGNED[1];
-    if pairs == 0 {
-        return 0;
+    let pairs = bits & bits >> 1;
+    let fours = pairs & pairs >> 2;
+    if fours & ALIGNED[2] == 0 {
+        return u32::from(pairs & ALIGNED[1] != 0);
     }
-    let fours = pairs & pairs >> 2 & ALIGNED[2];
-    if fours == 0 {
-        return 1;
-    }
-    let eights = fours & fours >> 4 & ALIGNED[3];
-    if eights == 0 {
+    let eights = fours & fours >> 4;
+    if eights & ALIGNED[3] == 0 {
         return 2;
     }
     if eights & eights >> 8 & ALIGNED[4] == 0 { 3 } else { 4 }

@@ -1,0 +1,59 @@
+//! The gate: bounds that the documentation of the real-time heap states.
+
+use super::*;
+
+/// Instructions: malloc, free. Without blocks in the inbox. Strict mode: four levels, the most there are.
+const FAST_BOUND: (u64, u64) = (100, 100);
+const STRICT_BOUND: (u64, u64) = (400, 240);
+
+#[test]
+fn no_call_of_either_mode_is_longer_than_it_may_be() {
+    let Some(mut stepper) = Stepper::new() else { return };
+    let place = place::open().expect("a folder to build in");
+    let library = peers::freehold(&place).expect("the library builds").library;
+    for (subject, bound) in ours(&library).expect("it loads").iter().zip([FAST_BOUND, STRICT_BOUND])
+    {
+        for adversary in ADVERSARIES {
+            let worst = play(subject, &mut stepper, adversary, 40);
+            let Worst { malloc, free, calls } = worst.expect("a heap");
+            let what = format!("{}, {}: {malloc}/{free}", subject.name, adversary.name);
+            assert!(calls > 20, "{what}: only {calls} calls");
+            assert!(malloc <= bound.0 && free <= bound.1, "{what}, may be {bound:?}");
+        }
+    }
+}
+
+/// The only loops that calls of either mode can reach: named, each with its bound.
+const BOUNDED: &[(&str, &str)] = &[
+    (
+        "take_in",
+        "the levels of the inbox, at most 6: down to a place, and up from a word that became zero",
+    ),
+    ("malloc_slow", "the same, inlined: runs only when another thread has freed a block"),
+];
+
+#[test]
+fn the_only_loops_are_those_with_a_bound() {
+    let place = place::open().expect("a folder to build in");
+    let library = peers::freehold(&place).expect("the library builds").library;
+    let Some(functions) = loops::functions(&library).expect("objdump works") else {
+        eprintln!("skipped: there is no objdump here");
+        return;
+    };
+    for root in [FAST[1], FAST[2], STRICT[1], STRICT[2]] {
+        for (name, loops) in loops::loops_below(&functions, root).expect("it is exported") {
+            let known = BOUNDED.iter().any(|(function, _)| name.ends_with(function));
+            assert!(known, "{root} reaches {name}, which has {loops} loops that nothing bounds");
+        }
+    }
+}
+
+#[test]
+fn a_peer_is_named_with_its_functions() {
+    let named = peer("tlsf=./a:b/libtlsf.so:make,take,give").expect("all there");
+    assert_eq!((named.name.as_str(), named.library.to_str()), ("tlsf", Some("./a:b/libtlsf.so")));
+    assert_eq!(named.functions, ["make", "take", "give"]);
+    for wrong in ["tlsf", "tlsf=lib.so", "tlsf=lib.so:one,two"] {
+        assert!(peer(wrong).is_err(), "{wrong}");
+    }
+}
