@@ -4,6 +4,7 @@ pub mod compare;
 pub mod human;
 pub mod measure;
 pub mod models;
+pub mod probe;
 pub mod profile;
 pub mod real;
 pub mod report;

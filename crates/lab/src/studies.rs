@@ -3,6 +3,9 @@
 //! ```text
 //!   dmrt            the twelve tables of "DmRT for NUMA", published and ours
 //!   fragmentation   policies on recorded programs named beforehand
+//!   radiosity       the radiosity program under every allocator and policy
+//!   columns         flat rows as Parquet
+//!   tlb             page sizes and TLB misses of the radiosity program, published and ours
 //!   settings        a study's file: every key, its default, what changes it
 //!   statistics      means with intervals, paired differences, correlation
 //! ```
@@ -10,7 +13,10 @@
 //! Invariant: a study's results are a function of its settings (and the traces they name). The
 //! policies are those of the registry; nothing here chooses a block or a node.
 
+mod columns;
 pub mod dmrt;
 pub mod fragmentation;
+pub mod radiosity;
 pub mod settings;
 pub mod statistics;
+pub mod tlb;

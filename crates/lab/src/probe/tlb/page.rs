@@ -1,0 +1,103 @@
+//! The measurement as one HTML file.
+
+use super::{Measured, Point};
+use crate::human;
+use crate::report::html::{self, Cell, Escaped, Figure};
+use crate::report::lines::{Axis, LineChart, Series};
+use crate::report::scale::Unit;
+use std::fmt::Write;
+
+/// The whole page. `command` is what made it.
+pub fn page(measured: &Measured, command: &str) -> String {
+    let mut out = String::with_capacity(1 << 17);
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; img-src data:\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <link rel=\"icon\" href=\"data:,\"><title>Huge pages and this machine's TLB</title>\
+         <style>{}</style></head><body><header><p class=\"over\">Freehold probe tlb</p>\
+         <h1>Huge pages and this machine's TLB</h1><p class=\"facts\">{}</p>\
+         <section class=\"answer\" aria-label=\"The answer\">",
+        include_str!("../../report/style.css"),
+        Escaped(measured.processor.as_deref().unwrap_or("a processor that does not say its name"))
+    );
+    for sentence in measured.sentences() {
+        let _ = write!(out, "<p>{}</p>", Escaped(&sentence));
+    }
+    out.push_str("</section></header><main>");
+    figure(&mut out, measured, command, "random", |point| {
+        [point.small.random_ns, point.huge.random_ns]
+    });
+    figure(&mut out, measured, command, "strided", |point| {
+        [point.small.strided_ns, point.huge.strided_ns]
+    });
+    let _ = write!(
+        out,
+        "</main><footer><p>Transparent huge pages: <code>{}</code>. Measured on one machine, at one \
+         moment. Made by Freehold {}.</p></footer></body></html>",
+        Escaped(measured.transparent_hugepage.as_deref().unwrap_or("not known")),
+        env!("CARGO_PKG_VERSION")
+    );
+    out
+}
+
+fn figure(
+    out: &mut String,
+    measured: &Measured,
+    command: &str,
+    way: &str,
+    get: fn(&Point) -> [f64; 2],
+) {
+    let lead = match way {
+        "random" => {
+            "One line of each 4 KiB page, along a random cycle: each step waits for the one before, \
+             so what is seen is the latency of cache and translation. Buffers double from left to \
+             right, evenly spaced."
+        }
+        _ => "One line of each page, page after page: prefetchers may run ahead.",
+    };
+    let series = ["4 KiB pages", "huge pages"].into_iter().enumerate().map(|(which, name)| {
+        let points = measured
+            .points
+            .iter()
+            .map(|point| ((point.bytes as f64 / f64::from(1 << 20)).log2(), get(point)[which]));
+        Series { name: name.to_owned(), colour: which, points: points.collect() }
+    });
+    let chart = LineChart {
+        id: way.to_owned(),
+        title: format!("A {way} step, by length of the buffer"),
+        description: "With and without transparent huge pages.".to_owned(),
+        x: Axis { title: "log2 of the buffer in MiB", unit: Unit::Count, from: 0.0, cap: None },
+        y: Axis { title: "a step", unit: Unit::Nanoseconds, from: 0.0, cap: None },
+        ground: None,
+        series: series.collect(),
+    };
+    let rows: Vec<Vec<Cell>> = measured
+        .points
+        .iter()
+        .map(|point| {
+            let [small, huge] = get(point);
+            vec![
+                Cell::text(human::bytes(point.bytes)),
+                Cell::text(format!("{small:.2} ns")),
+                Cell::text(format!("{huge:.2} ns")),
+                Cell::text(format!("{:.2}", huge / small)),
+                Cell::text(format!("{:.0} %", point.huge_share * 100.0)),
+            ]
+        })
+        .collect();
+    let heads = ["buffer", "4 KiB pages", "huge pages", "huge over small", "of it on huge pages"];
+    let mut table = String::new();
+    html::table(&mut table, "Nanoseconds a step", &heads.map(String::from), &rows);
+    Figure {
+        id: way,
+        title: &format!("A {way} step"),
+        lead,
+        drawing: &(chart.draw() + &table),
+        table: "",
+        command,
+    }
+    .write(out);
+}

@@ -1,0 +1,96 @@
+//! `freehold study radiosity`: the application under every allocator, for real and replayed.
+//!
+//! ```text
+//!   measure   real runs: speed-up over threads beside a loop that allocates nothing, resident memory
+//!   page      HTML: Figure 1 from the recorded trace, speed-up, memory in use
+//! ```
+//!
+//! Invariant: what is measured is named with the machine's processor count; a speed-up is compared only
+//! with the loop that ran in the same round, and policies (simulated) are never ranked against
+//! allocators (measured).
+
+mod measure;
+mod page;
+
+pub use measure::{MeasureError, Program, RunRow, Summary, loop_seconds, measure, write_rows};
+pub use page::page;
+
+use crate::profile::Point;
+use serde::Serialize;
+
+/// Version of the JSON.
+pub const SCHEMA_VERSION: u32 = 1;
+/// The paper's Figure 1: bytes allocated, useful bytes, and the share of allocated memory in use.
+pub const PAPER_ALLOCATED: u64 = 120_000_000;
+/// Bytes alive at the end of it.
+pub const PAPER_USEFUL: u64 = 10_000_000;
+/// "86 % of the allocated memory is actually used".
+pub const PAPER_IN_USE: f64 = 0.86;
+
+/// Figure 1: the recorded program's own profile, the same under any allocator.
+#[derive(Clone, Debug, Serialize)]
+pub struct Profiled {
+    /// Bytes allocated in all.
+    pub allocated: u64,
+    /// Most bytes alive at once.
+    pub peak_live: u64,
+    /// Objects allocated.
+    pub objects: u64,
+    /// Live bytes over bytes allocated.
+    pub curve: Vec<Point>,
+}
+
+/// A policy's memory under the recorded calls.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyUse {
+    /// The policy.
+    pub policy: String,
+    /// Peak of its heap's extent in bytes.
+    pub peak_memory: u64,
+    /// Peak of live bytes over that.
+    pub in_use: f64,
+    /// External fragmentation at the end, where it was measured.
+    pub external: Option<f64>,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// Processors of this machine.
+    pub processors: usize,
+    /// Figure 1.
+    pub profile: Profiled,
+    /// Each allocator and thread count.
+    pub allocators: Vec<Summary>,
+    /// Each policy.
+    pub policies: Vec<PolicyUse>,
+}
+
+impl Results {
+    /// The answer in a few sentences.
+    pub fn answer(&self) -> Vec<String> {
+        let Profiled { allocated, peak_live, .. } = self.profile;
+        let mut answer = vec![format!(
+            "The 534-surface scene allocates {:.0} MB for {:.1} MB alive at most, {:.0} times (the paper: \
+             120 MB for 10, 12 times).",
+            allocated as f64 / 1e6,
+            peak_live as f64 / 1e6,
+            allocated as f64 / peak_live.max(1) as f64
+        )];
+        let best = self
+            .allocators
+            .iter()
+            .filter(|summary| summary.threads == 2)
+            .max_by(|a, b| a.against_loop.total_cmp(&b.against_loop));
+        if let Some(best) = best {
+            answer.push(format!(
+                "With two threads {} gains {:.2}, a loop that allocates nothing {:.2} in the same rounds: \
+                 {:.2} of it ({} processors here).",
+                best.allocator, best.speed_up, best.loop_speed_up, best.against_loop, self.processors
+            ));
+        }
+        answer
+    }
+}

@@ -1,0 +1,31 @@
+//! `freehold study tlb`: page sizes and translation misses of the radiosity application, published and ours.
+//!
+//! ```text
+//!   published   Table 1 of Cavin and Alonso           place   a trace on a policy: where every word lies
+//!   tables      1 to 40 processors, two page sizes    packing how densely pages are filled
+//!   export      Parquet                               page    HTML
+//! ```
+//!
+//! The application tells the recorder which words of which objects it touches, in whole iterations of a
+//! stated rate. A policy of the registry places the recorded objects; `sim::processors` runs the recorded
+//! pieces of work on P processors with a TLB and caches each.
+//!
+//! Invariant: the results are a function of the trace and the policies. Every parameter is stated and
+//! none is fitted to a cell; only the unit is: our one-processor, 16 KiB cell is scaled to the published.
+
+mod export;
+mod packing;
+mod page;
+mod place;
+mod published;
+mod tables;
+
+pub use export::write_rows;
+pub use packing::Packing;
+pub use page::page;
+pub use place::{PlaceError, Placed, Sample, place};
+pub use published::{PROCESSORS, Published, published};
+pub use tables::{Cell, Policied, Results, Row, Share, run};
+
+#[cfg(test)]
+mod tests;

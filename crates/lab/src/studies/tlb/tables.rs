@@ -1,0 +1,319 @@
+//! Table 1, ours beside the published, and the same accesses on other placements and other TLBs.
+
+use super::packing::Packing;
+use super::place::{PlaceError, Placed, Sample, place};
+use super::published::{PROCESSORS, published};
+use crate::simulate::crew;
+use freehold_sim::cache::{ORIGIN_SECOND, R10000_FIRST, Shape};
+use freehold_sim::processors::{Costs, MachineSpec, Run, Sharing, run as run_on};
+use freehold_sim::tlb::{GOLDEN_COVE, TlbSpec, ZEN_4, r10000};
+use freehold_trace::{ProcessId, Trace};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Version of the JSON.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Page lengths of Table 1, as log2.
+pub const PAGES: [u32; 2] = [14, 20];
+/// The TLB's entries are divided by these: the same data against a reach so many times as short, which
+/// is what so many times as much data against the whole reach would be like.
+pub const DIVISORS: [u32; 3] = [1, 4, 16];
+/// What things cost on the Origin2000, stated beforehand: two cycles a word at 195 MHz, ten more from
+/// the second level, 400 ns from memory, half a microsecond for malloc or free, 100 ns for an inbox.
+pub const COSTS: Costs = Costs { word: 10, second: 50, memory: 400, call: 500, inbox: 100 };
+
+/// One simulated run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// The policy that placed the objects.
+    pub policy: String,
+    /// Whose TLB.
+    pub tlb: &'static str,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// What the TLB's entries are divided by.
+    pub divisor: u32,
+    /// Processors.
+    pub processors: u32,
+    /// How the allocator is shared.
+    pub sharing: &'static str,
+    /// Words touched.
+    pub accesses: u64,
+    /// Misses of the TLB.
+    pub tlb_misses: u64,
+    /// Simulated nanoseconds until the last piece of work ended.
+    pub time_ns: u64,
+    /// Nanoseconds in TLB misses, over all processors.
+    pub tlb_ns: u64,
+    /// Nanoseconds waiting for locks, over all processors.
+    pub lock_wait_ns: u64,
+    /// Nanoseconds waiting at the ends of phases, over all processors.
+    pub idle_ns: u64,
+    /// Calls of the allocator, and those that waited.
+    pub calls: u64,
+    /// Calls that waited.
+    pub contended: u64,
+    /// Share of accesses that the first-level cache held.
+    pub first_hits: f64,
+    /// Share of accesses that one of the two caches held.
+    pub either_hits: f64,
+    /// Share of what reached the second level that it held.
+    pub second_hits: f64,
+}
+
+/// A published cell and ours.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Cell {
+    /// As printed: millions of misses, or seconds.
+    pub published: Option<f64>,
+    /// Ours, in the unit in which our first cell equals the published first cell.
+    pub ours: f64,
+    /// Ours over published.
+    pub ratio: Option<f64>,
+}
+
+/// A row of Table 1.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Share {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// What the TLB's entries are divided by.
+    pub divisor: u32,
+    /// TLB misses, by processors.
+    pub misses: Vec<Cell>,
+    /// Time, by processors.
+    pub time: Vec<Cell>,
+}
+
+/// One policy's placement under every TLB, on one processor.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Policied {
+    /// The policy.
+    pub policy: String,
+    /// How densely pages are filled.
+    pub packing: Vec<Packing>,
+    /// TLB, bytes of a page, misses per 1,000 words.
+    pub misses_per_1000: Vec<(&'static str, u64, f64)>,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Results {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// The policy whose placement Table 1 uses.
+    pub policy: String,
+    /// What was recorded.
+    pub sample: Sample,
+    /// Processors of the columns.
+    pub processors: Vec<u32>,
+    /// Table 1, for each divisor.
+    pub table: Vec<Share>,
+    /// Every policy.
+    pub policies: Vec<Policied>,
+    /// How sharing the allocator does: the main policy's runs under every scheme.
+    pub sharing: Vec<Row>,
+    /// Every run.
+    pub rows: Vec<Row>,
+}
+
+/// The schemes by which threads share the allocator, and what they stand for.
+pub const SHARINGS: [(&str, Sharing); 5] = [
+    ("one lock", Sharing::OneLock),
+    ("4 heaps", Sharing::Heaps(4)),
+    ("8 heaps", Sharing::Heaps(8)),
+    ("heap per processor", Sharing::PerProcessor),
+    ("heaps with inboxes", Sharing::Inbox),
+];
+const INBOX: usize = 4;
+
+/// A run to be made.
+#[derive(Clone, Copy)]
+struct Job {
+    tlb: TlbSpec,
+    divisor: u32,
+    processors: u32,
+    sharing: usize,
+}
+
+/// Simulates everything; the first policy is that of Table 1. Progress counts runs.
+///
+/// # Errors
+/// A policy is not known, the trace has no accesses, or `interrupted` became true.
+pub fn run(
+    trace: &Trace,
+    process: ProcessId,
+    policies: &[&str],
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<Results, PlaceError> {
+    let mut results: Option<Results> = None;
+    let (main, others) = (main_jobs(), placement_jobs());
+    let total = (main.len() + others.len() * policies.len()) as u64;
+    let mut done = 0;
+    for &policy in policies {
+        let placed = place(trace, process, policy, interrupted)?;
+        let is_first = results.is_none();
+        let results = results.get_or_insert_with(|| Results {
+            schema_version: SCHEMA_VERSION,
+            policy: policy.to_owned(),
+            sample: placed.sample,
+            processors: PROCESSORS.to_vec(),
+            table: Vec::new(),
+            policies: Vec::new(),
+            sharing: Vec::new(),
+            rows: Vec::new(),
+        });
+        if is_first {
+            let rows = all(policy, &placed, &main, (&mut done, total), progress, interrupted)?;
+            results.table = table(&rows);
+            results.sharing = rows.iter().filter(|row| is_of_sharing(row)).cloned().collect();
+            results.rows.extend(rows);
+        }
+        let rows = all(policy, &placed, &others, (&mut done, total), progress, interrupted)?;
+        results.policies.push(Policied {
+            policy: policy.to_owned(),
+            packing: placed.packing,
+            misses_per_1000: rows.iter().map(per_1000).collect(),
+        });
+        results.rows.extend(rows);
+    }
+    results.ok_or(PlaceError::NoAccesses)
+}
+
+fn is_of_sharing(row: &Row) -> bool {
+    row.divisor == 1 && row.page_bytes == 1 << PAGES[0]
+}
+
+fn per_1000(row: &Row) -> (&'static str, u64, f64) {
+    (row.tlb, row.page_bytes, row.tlb_misses as f64 * 1e3 / row.accesses.max(1) as f64)
+}
+
+/// Table 1 for every divisor, and every sharing scheme at 16 KiB.
+fn main_jobs() -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for divisor in DIVISORS {
+        for page in PAGES {
+            for processors in PROCESSORS {
+                jobs.push(Job { tlb: r10000(page), divisor, processors, sharing: INBOX });
+            }
+        }
+    }
+    for sharing in 0..INBOX {
+        for processors in PROCESSORS {
+            jobs.push(Job { tlb: r10000(PAGES[0]), divisor: 1, processors, sharing });
+        }
+    }
+    jobs
+}
+
+/// Every TLB on one processor.
+fn placement_jobs() -> Vec<Job> {
+    let old = PAGES.map(r10000);
+    let tlbs = old.into_iter().chain(GOLDEN_COVE[..2].iter().copied()).chain(ZEN_4);
+    tlbs.map(|tlb| Job { tlb, divisor: 1, processors: 1, sharing: INBOX }).collect()
+}
+
+fn all(
+    policy: &str,
+    placed: &Placed,
+    jobs: &[Job],
+    (done, total): (&mut u64, u64),
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<Vec<Row>, PlaceError> {
+    let finished = AtomicU64::new(0);
+    let one = |index: usize| {
+        if interrupted.load(Ordering::Relaxed) {
+            return None;
+        }
+        let job = jobs[index];
+        let run = run_on(&placed.work, &job.machine());
+        finished.fetch_add(1, Ordering::Relaxed);
+        Some(job.row(policy, &run))
+    };
+    let before = *done;
+    let tick = || progress(before + finished.load(Ordering::Relaxed), total);
+    let rows: Option<Vec<Row>> = crew::work(jobs.len(), one, tick).into_iter().collect();
+    *done += jobs.len() as u64;
+    rows.ok_or(PlaceError::Interrupted)
+}
+
+impl Job {
+    fn machine(&self) -> MachineSpec {
+        let lines = (self.tlb.first.lines / self.divisor).max(1);
+        let ways = self.tlb.first.ways.min(lines);
+        let first = Shape { lines, ways, ..self.tlb.first };
+        MachineSpec {
+            processors: self.processors,
+            tlb: TlbSpec { first, ..self.tlb },
+            caches: [R10000_FIRST, ORIGIN_SECOND],
+            costs: COSTS,
+            sharing: SHARINGS[self.sharing].1,
+        }
+    }
+
+    fn row(&self, policy: &str, run: &Run) -> Row {
+        let [first, second] = run.caches;
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        Row {
+            policy: policy.to_owned(),
+            tlb: self.tlb.name,
+            page_bytes: 1 << self.tlb.page_log2,
+            divisor: self.divisor,
+            processors: self.processors,
+            sharing: SHARINGS[self.sharing].0,
+            accesses: run.accesses,
+            tlb_misses: run.tlb_misses,
+            time_ns: run.time_ns,
+            tlb_ns: run.tlb_ns,
+            lock_wait_ns: run.lock_wait_ns,
+            idle_ns: run.idle_ns,
+            calls: run.calls,
+            contended: run.contended,
+            first_hits: share(first.hits, first.accesses),
+            either_hits: share(first.hits + second.hits, first.accesses),
+            second_hits: share(second.hits, second.accesses),
+        }
+    }
+}
+
+/// The published cells and ours, each divisor in the unit of its own first cell.
+fn table(rows: &[Row]) -> Vec<Share> {
+    let mut table = Vec::new();
+    for divisor in DIVISORS {
+        let ours = |page: u32, processors: u32| {
+            rows.iter().find(|row| {
+                row.divisor == divisor
+                    && row.page_bytes == 1 << page
+                    && row.processors == processors
+                    && row.sharing == SHARINGS[INBOX].0
+            })
+        };
+        let ours = &ours;
+        let Some((first, printed)) = ours(PAGES[0], 1).zip(published(PAGES[0])) else { continue };
+        let unit = |printed: Option<f64>, ours: u64| printed.unwrap_or(1.0) / ours.max(1) as f64;
+        let misses = unit(printed.misses[0], first.tlb_misses);
+        let seconds = unit(printed.seconds[0], first.time_ns);
+        for page in PAGES {
+            let Some(printed) = published(page) else { continue };
+            let row = |get: fn(&Row) -> u64, unit: f64, printed: [Option<f64>; 7]| {
+                let cells = PROCESSORS.iter().zip(printed);
+                cells
+                    .filter_map(move |(&p, printed)| Some(cell(get(ours(page, p)?), unit, printed)))
+            };
+            table.push(Share {
+                page_bytes: 1 << page,
+                divisor,
+                misses: row(|row| row.tlb_misses, misses, printed.misses).collect(),
+                time: row(|row| row.time_ns, seconds, printed.seconds).collect(),
+            });
+        }
+    }
+    table
+}
+
+fn cell(ours: u64, unit: f64, published: Option<f64>) -> Cell {
+    let ours = ours as f64 * unit;
+    Cell { published, ours, ratio: published.map(|published| ours / published) }
+}

@@ -1,0 +1,103 @@
+//! A small recorded program: its words, its pieces of work, its table.
+
+use super::published::published;
+use super::*;
+use freehold_trace::{
+    Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,
+};
+use freehold_workloads::access::{BARRIER, TASK};
+use std::sync::atomic::AtomicBool;
+
+const OBJECTS: u32 = 400;
+const SIZE: u64 = 20_000;
+
+fn trace(events: impl Iterator<Item = Event>) -> (tempfile::TempDir, Trace) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.fht");
+    let mut writer = Writer::create(&path, &Header::default()).unwrap();
+    for (tick, event) in events.enumerate() {
+        let (process, thread) = (ProcessId(0), ThreadId(0));
+        writer.push(&Record { tick: Tick(tick as u64), process, thread, event }).unwrap();
+    }
+    writer.finish().unwrap();
+    let trace = Trace::open(&path).unwrap();
+    (folder, trace)
+}
+
+fn alloc(object: u32) -> Event {
+    let request = Request { size: SIZE, ..Request::default() };
+    Event::Alloc { object: ObjectId(object), request }
+}
+
+fn access(object: u32, offset: u64, write: bool) -> Event {
+    Event::Access { object: ObjectId(object), offset, write }
+}
+
+/// 400 objects, 8 MB; two phases of 40 tasks that each touch ten objects of their own.
+fn program() -> Vec<Event> {
+    let mut events: Vec<Event> = (0..OBJECTS).map(alloc).collect();
+    for _ in 0..2 {
+        events.push(access(0, BARRIER as u64, true));
+        for task in 0..40 {
+            events.push(access(0, TASK as u64, true));
+            events.extend((0..10).map(|n| access(task * 10 + n, 8 * u64::from(n), false)));
+        }
+    }
+    events.push(access(0, BARRIER as u64, false));
+    events.push(access(5, 0, false)); // nobody watches any more
+    events
+}
+
+#[test]
+fn words_tasks_and_phases_are_found_again() {
+    let (_folder, trace) = trace(program().into_iter());
+    let placed = place(&trace, ProcessId(0), "best-fit", &AtomicBool::new(false)).unwrap();
+    let sample = placed.sample;
+    assert_eq!((sample.words, sample.unplaced), (800, 0));
+    assert_eq!((sample.tasks, sample.phases, sample.stretches), (80, 2, 1));
+    assert_eq!((sample.objects, sample.live_bytes), (OBJECTS.into(), u64::from(OBJECTS) * SIZE));
+    // Blocks of 20,016 bytes beside each other: 8 MB on 4 pages of 2 MiB.
+    let huge = placed.packing.last().unwrap();
+    assert_eq!((huge.pages, huge.page_log2), (4, 21));
+    assert!((huge.density - 8e6 / (4.0 * 2_097_152.0)).abs() < 1e-9, "{huge:?}");
+}
+
+#[test]
+fn the_table_is_scaled_by_its_first_cell_only() {
+    let (_folder, trace) = trace(program().into_iter());
+    let never = AtomicBool::new(false);
+    let go = || run(&trace, ProcessId(0), &["first-fit", "buddy"], &mut |_, _| {}, &never).unwrap();
+    let results = go();
+    assert_eq!(results, go(), "the same trace gives the same numbers");
+    let share = &results.table[0];
+    assert_eq!(share.misses[0].ratio, Some(1.0));
+    assert_eq!(share.misses[0].published, published(14).unwrap().misses[0]);
+    assert_eq!((results.table.len(), results.policies.len()), (6, 2));
+    // 8 MB on one processor miss in both phases; on 40, each keeps its own 200 KB.
+    let misses = |processors: u32| {
+        let row = results.rows.iter().find(|row| {
+            row.processors == processors && row.page_bytes == 1 << 14 && row.divisor == 1
+        });
+        row.unwrap().tlb_misses
+    };
+    assert!(misses(40) < misses(1), "{} {}", misses(40), misses(1));
+    let page = page(&results, "freehold study tlb");
+    assert!(page.contains("17675") && page.contains("buddy") && !page.contains("NaN"));
+}
+
+#[test]
+fn a_trace_without_accesses_is_refused() {
+    let (_folder, trace) = trace((0..10).map(alloc));
+    let error = place(&trace, ProcessId(0), "best-fit", &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("--accesses"), "{error}");
+    let error = place(&trace, ProcessId(0), "no-fit", &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("no policy named no-fit"), "{error}");
+}
+
+#[test]
+fn the_published_table_has_its_one_gap() {
+    let big = published(20).unwrap();
+    assert_eq!((big.misses[1], big.seconds[1]), (None, None));
+    assert_eq!((big.misses[6], published(14).unwrap().seconds[0]), (Some(3688.0), Some(13835.0)));
+    assert_eq!(published(21), None);
+}
