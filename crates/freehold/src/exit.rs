@@ -29,10 +29,10 @@ impl PathOption {
 
     /// Keeps a copy; `false` if the name is empty or too long.
     pub fn set(&self, name: &[u8]) -> bool {
-        let Some(copy) = crate::off_heap::map::<Byte>(name.len()) else { return false };
         if name.is_empty() || name.len() > PATH_MAX - 16 {
             return false;
         }
+        let Some(copy) = crate::off_heap::map::<Byte>(name.len()) else { return false };
         for (to, from) in copy.iter_mut().zip(name) {
             to.0 = *from;
         }

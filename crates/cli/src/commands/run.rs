@@ -87,7 +87,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", preload(library.into_os_string()));
     set_options(&mut command, &args);
-    let folder = match args.quiet || args.report.is_some() {
+    // Whoever asked for a report gets it; we do without.
+    let asked = args.report.is_some() || std::env::var_os("FREEHOLD_REPORT").is_some();
+    let folder = match args.quiet || asked {
         true => None,
         false => Some(tempfile::tempdir().context("a folder for the reports of the heap")?),
     };
