@@ -127,6 +127,13 @@ impl Private {
         }
     }
 
+    /// Stops the program if misuse of this heap was noticed where nobody could be told.
+    pub fn stop_if_late(&self) {
+        if let Some((misuse, block)) = self.heap.late_misuse() {
+            report::stop(misuse, block);
+        }
+    }
+
     /// Runs `work` with a cache that is ours meanwhile; `None` when there is no memory for one.
     fn with_cache<R>(&self, work: impl FnOnce(&Cache) -> R) -> Option<R> {
         // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread pointers differ in their middle bits.
@@ -139,6 +146,7 @@ impl Private {
             // SAFETY: a heap's caches live as long as the heap.
             Some(work(unsafe { &*slot.cache.get() }))
         });
+        self.stop_if_late();
         if self.heap.wants_purge() {
             purger::call();
         }

@@ -109,6 +109,7 @@ pub(crate) fn purge() -> bool {
             let done = heap.heap.purge(false);
             busy |= done.bytes != 0 || done.unsettled;
             heap.heap.settled();
+            heap.stop_if_late();
         });
     });
     busy
