@@ -132,7 +132,7 @@ fn fast_mode_chooses_what_dmrt_chooses() {
         let blocks = fast.policy().totals().capacity as usize;
         let dmrt = ShadowHeap::with(SimRegion::new(blocks + 16), |region| {
             let look = freehold_core::blocks::DmrtParams::PAPER.with_second_look(SECOND_LOOK);
-            BlockHeap::<_, Counts>::with_index(region, DmrtLists::<0>::with(look))
+            BlockHeap::with_index(region, DmrtLists::<0>::with(look))
         });
         let dmrt = dmrt.expect("as long");
         let (fast, dmrt) = (places(fast, program), places(dmrt, program));

@@ -152,7 +152,7 @@ impl<'a> Player<'a> {
     /// Makes a call: counted if it is its turn, which looks random and is the same on every run.
     fn call(&mut self, function: Call, argument: usize) -> (usize, u64) {
         self.made += 1;
-        if (self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % self.stride == 0 {
+        if (self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(self.stride) {
             self.worst.calls += 1;
             return self.stepper.count(function, self.heap, argument);
         }

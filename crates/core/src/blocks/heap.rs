@@ -36,13 +36,15 @@ struct Spot {
     gap: Granules,
 }
 
-impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
+impl<I: FreeIndex> BlockHeap<I> {
     /// As [`Policy::new`], with an index of other parameters than the default's. It holds no block
     /// yet. `None` when the region is too short for a single block.
     pub fn with_index(region: Region, index: I) -> Option<Self> {
         Some(BlockHeap::over(Tags::new(&region)?, index))
     }
+}
 
+impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
     /// As [`BlockHeap::with_index`], of a region that is laid out already: one free block.
     pub(super) fn over(tags: Tags, mut index: I) -> Self {
         let mut view = tags.quiet();
@@ -58,7 +60,7 @@ impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
 
 impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
     fn new(region: Region) -> Option<Self> {
-        BlockHeap::with_index(region, I::default())
+        Some(BlockHeap::over(Tags::new(&region)?, I::default()))
     }
 
     fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
