@@ -7,6 +7,7 @@ pub mod import;
 pub mod info;
 pub mod man;
 pub mod policies;
+pub mod probe;
 pub mod record;
 pub mod replay;
 pub mod run;

@@ -2,6 +2,7 @@
 
 mod dmrt;
 mod fragmentation;
+mod tlb;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   freehold study dmrt                    the twelve tables of the chapter \"DmRT for NUMA\", and ours
   freehold study dmrt --quick            the same, few attempts of each
-  freehold study fragmentation           six recorded programs on the policies")]
+  freehold study fragmentation           six recorded programs on the policies
+  freehold study tlb                     page sizes and TLB misses of the radiosity application")]
 pub struct Args {
     #[command(subcommand)]
     study: Study,
@@ -22,6 +24,7 @@ pub struct Args {
 enum Study {
     Dmrt(dmrt::Args),
     Fragmentation(fragmentation::Args),
+    Tlb(tlb::Args),
 }
 
 /// Runs the study.
@@ -29,5 +32,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.study {
         Study::Dmrt(args) => dmrt::run(args),
         Study::Fragmentation(args) => fragmentation::run(args),
+        Study::Tlb(args) => tlb::run(args),
     }
 }

@@ -1,0 +1,171 @@
+//! `freehold study tlb`: page sizes and TLB misses of the radiosity application, published and ours.
+
+use crate::commands::workload;
+use crate::{embedded, ui};
+use anyhow::{Context, Result};
+use freehold_collect::Options;
+use freehold_lab::results::{Output, write_json};
+use freehold_lab::simulate::busiest;
+use freehold_lab::studies::tlb::{self, PlaceError, Results};
+use freehold_trace::Trace;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+/// What is recorded where no trace is given: the furnished room, finer than usual, so that its data
+/// is many times what a TLB reaches; every tenth iteration is heard, whole.
+const PROGRAM: &[&str] =
+    &["--threads", "1", "--epsilon", "2e-5", "--least-area", "2e-5", "--accesses", "10"];
+
+/// Simulate TLBs and caches on a recorded program and compare with what is published.
+///
+/// The radiosity application says which words it touches; a policy places its objects; P simulated
+/// processors with a TLB and caches each do its pieces of work. The report shows Table 1 of Cavin and
+/// Alonso beside ours, the hits of the caches, how sharing schemes scale, and how densely each policy
+/// fills pages.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  freehold study tlb
+  freehold study tlb --keep room.fht          keep what was recorded
+  freehold study tlb --trace room.fht --on best-fit,first-fit,buddy
+  freehold record -o big.fht -- freehold workload radiosity --threads 1 --epsilon 4e-6 --accesses 20
+  freehold study tlb --trace big.fht
+
+In --out: report.html, results.json (the same bytes for the same trace) and runs.parquet (a row for
+every simulated run).")]
+pub struct Args {
+    /// A trace with memory accesses, instead of recording one.
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Keep the trace that is recorded.
+    #[arg(long, value_name = "TRACE", conflicts_with = "trace")]
+    keep: Option<PathBuf>,
+    /// Policies that place the objects; the first is that of Table 1.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "best-fit,first-fit,next-fit,worst-fit,good-fit,dmrt,buddy,dlmalloc,tcmalloc,tlsf"
+    )]
+    on: Vec<String>,
+    /// The folder for the results; made if it is missing.
+    #[arg(short, long, value_name = "FOLDER", default_value = "study-tlb")]
+    out: PathBuf,
+    /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/tlb/tables.rs).
+    #[arg(long)]
+    json: bool,
+}
+
+/// Records, simulates, prints and writes.
+pub fn run(args: Args) -> Result<ExitCode> {
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("the folder {} cannot be made", args.out.display()))?;
+    let page = Output::at(&args.out.join("report.html"))?;
+    let json = Output::at(&args.out.join("results.json"))?;
+    let rows = Output::at(&args.out.join("runs.parquet"))?;
+    let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
+    let folder = folder.context("the trace needs a temporary folder; set TMPDIR to one")?;
+    let path = match (&args.trace, &args.keep) {
+        (Some(path), _) => path.clone(),
+        (None, keep) => {
+            let path = keep.clone().unwrap_or_else(|| folder.path().join("room.fht"));
+            record(&path)?;
+            path
+        }
+    };
+    let interrupted = ui::interrupted();
+    let trace = Trace::open(&path)?;
+    let Some(results) = simulate(&trace, &args.on, &interrupted)? else {
+        return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+    };
+    rows.write(|to| tlb::write_rows(to, &results.rows))?;
+    json.write(|to| {
+        let mut to = to;
+        write_json(&mut to, &results)
+    })?;
+    let html = tlb::page(&results, &command_line(&args));
+    page.write(|to| to.write_all(html.as_bytes()))?;
+    if args.json {
+        write_json(&mut std::io::stdout().lock(), &results)?;
+    } else {
+        print(&results, &args.out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records the bundled program; its own output goes to standard output as ever.
+fn record(path: &Path) -> Result<()> {
+    let mut command = workload::default_program()?;
+    command.extend(PROGRAM.iter().map(Into::into));
+    let options = Options {
+        output: path.to_owned(),
+        library: embedded::RECORD.unpack()?,
+        command,
+        recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+    };
+    let mut bar = ui::Progress::new("writing the trace");
+    let outcome = freehold_collect::record(&options, &mut |stage| {
+        if let freehold_collect::Stage::Writing { done, total } = stage {
+            bar.set(done, total);
+        }
+    })?;
+    outcome.notes.iter().for_each(|note| eprintln!("freehold: {note}"));
+    Ok(())
+}
+
+/// With a progress bar; `None` when interrupted.
+fn simulate(trace: &Trace, on: &[String], interrupted: &AtomicBool) -> Result<Option<Results>> {
+    let process = busiest(trace).context("the trace has no process")?;
+    let policies: Vec<&str> = on.iter().map(String::as_str).collect();
+    let mut bar = ui::Progress::new("simulating");
+    let mut progress = |done, total| bar.set(done, total);
+    match tlb::run(trace, process, &policies, &mut progress, interrupted) {
+        Ok(results) => Ok(Some(results)),
+        Err(PlaceError::Interrupted) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn command_line(args: &Args) -> String {
+    match &args.trace {
+        Some(path) => format!("freehold study tlb --trace {}", path.display()),
+        None => "freehold study tlb".to_owned(),
+    }
+}
+
+/// Table 1, three lines a page size; then the answer.
+fn print(results: &Results, folder: &Path) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    write!(out, "\n{:34}", "processors")?;
+    results.processors.iter().try_for_each(|p| write!(out, "{p:>9}"))?;
+    writeln!(out)?;
+    for share in &results.table {
+        let page = freehold_lab::human::bytes(share.page_bytes);
+        for (what, cells) in [("misses, millions", &share.misses), ("time, s", &share.time)] {
+            let name = format!("{page}, {} entries, {what}", 64 / share.divisor);
+            write!(out, "{name:34}")?;
+            cells.iter().try_for_each(|cell| write!(out, "{:>9.0}", cell.ours))?;
+            write!(out, "\n{:>34}", "published")?;
+            for cell in cells {
+                match cell.published {
+                    Some(published) => write!(out, "{published:>9.0}")?,
+                    None => write!(out, "{:>9}", "–")?,
+                }
+            }
+            write!(out, "\n{:>34}", "ratio")?;
+            for cell in cells {
+                match cell.ratio {
+                    Some(ratio) => write!(out, "{ratio:>9.2}")?,
+                    None => write!(out, "{:>9}", "–")?,
+                }
+            }
+            writeln!(out)?;
+        }
+    }
+    writeln!(out)?;
+    results.answer().iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+    writeln!(out, "\nThe whole report: {}", folder.join("report.html").display())?;
+    Ok(())
+}
