@@ -67,9 +67,9 @@ const ABLATIONS: &[Spec] = &[
         looks: &[lead(1, 1000, "dlmalloc"), lead(1, 1000, "tlsf"), lead(2, 1000, "dlmalloc")],
     },
     Spec {
-        key: "existing-75",
-        title: "Existing allocators get three quarters of every memory",
-        changes: &["what_if.existing_capacity=75"],
+        key: "existing-25",
+        title: "Existing allocators get a quarter of every memory",
+        changes: &["what_if.existing_capacity=25"],
         looks: &[lead(4, 1000, "dlmalloc"), lead(4, 1000, "tcmalloc"), lead(4, 1000, "tlsf")],
     },
     Spec {

@@ -9,7 +9,7 @@ use std::f64::consts::TAU;
 use std::fmt::Write;
 
 const SIZE: f64 = 560.0;
-const BOX: (f64, f64) = (128.0, 92.0);
+const BOX: (f64, f64) = (156.0, 92.0);
 
 /// The nodes on their ring, the shared memory in the middle, what is filled beforehand.
 pub fn topology(plan: &Plan) -> String {
@@ -23,7 +23,7 @@ pub fn topology(plan: &Plan) -> String {
     let radius = if nodes > 1 { centre - BOX.0 / 2.0 - 14.0 } else { 0.0 };
     let place = |i: usize| {
         // Four nodes lie in the corners, as the chapter draws them.
-        let turn = (i as f64 + 0.5) / nodes as f64 * TAU - TAU / 4.0;
+        let turn = (i as f64 - 0.5) / nodes as f64 * TAU - TAU / 4.0;
         (centre + radius * turn.cos(), centre + radius * turn.sin())
     };
     let mut svg = open_svg(SIZE, SIZE, "topology", title, &description);
