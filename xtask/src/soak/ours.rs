@@ -74,7 +74,7 @@ pub fn run(own: &Own, workshop: &Workshop) -> anyhow::Result<Tally> {
     let log = workshop.place.target.join("soak/logs").join(own.name);
     std::fs::create_dir_all(workshop.place.target.join("soak/logs"))?;
     let verdict = case.run("", &workshop.place.scratch.join(own.name), &log)?;
-    let mut tally = Tally { counted: 1, ..Tally::default() };
+    let mut tally = Tally { alone: true, counted: 1, ..Tally::default() };
     if let Verdict::Failed(why) = verdict {
         tally.findings.push(Finding { case: own.name.to_owned(), why, log });
     }
