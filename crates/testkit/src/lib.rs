@@ -9,6 +9,7 @@
 //!    memory     a region of ordinary memory
 //!    failing_machine   for the malloc: ordinary memory whose nth call fails
 //!    skip              what a test says that lacks a tool
+//!    trials            the harness that counts such tests as ignored
 //! ```
 //!
 //! A failure is a [`Failure`]: the promise that was broken and the shortest program found that
@@ -22,6 +23,7 @@ pub mod run;
 pub mod shadow;
 pub mod shadow_malloc;
 pub mod skip;
+pub mod trials;
 
 pub use malloc_programs::{Call, run_calls};
 pub use memory::SimRegion;
@@ -30,3 +32,4 @@ pub use run::{Failure, hunt, run_program};
 pub use shadow::{Fault, ShadowHeap};
 pub use shadow_malloc::{ShadowMalloc, World};
 pub use skip::skip;
+pub use trials::run_trials;
