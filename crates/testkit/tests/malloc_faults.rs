@@ -99,6 +99,9 @@ fn program(fails_at: Option<usize>, operations: usize) -> usize {
         heap.detach(cache);
     }
     assert_eq!(heap.check(), Ok(()), "{what}");
+    // What the cache set aside stays with it, for who comes next, until somebody wants all.
+    heap.purge(true);
+    assert_eq!(heap.check(), Ok(()), "{what}");
     // What stays is one unit of caches.
     assert!(heap.usage().used <= 1, "{what}: {:?}", heap.usage());
     heap.machine().calls()
