@@ -18,7 +18,7 @@ mod ahead;
 pub(crate) mod crew;
 mod engine;
 mod external;
-mod memory;
+pub(crate) mod memory;
 mod objects;
 mod survey;
 

@@ -2,9 +2,9 @@
 
 use super::packing::Packing;
 use crate::models::dispatch;
+use crate::simulate::memory::Memory;
 use freehold_core::policy::{Policy, Visitor};
 use freehold_core::units::Align;
-use freehold_sim::SimMemory;
 use freehold_sim::processors::{Op, Work};
 use freehold_trace::{Event, ObjectId, ProcessId, ReadError, Request, Trace};
 use freehold_workloads::access::{BARRIER, TASK};
@@ -102,7 +102,7 @@ impl Visitor for Placing<'_> {
 
     fn visit<P: Policy>(self) -> Self::Out {
         let error = || PlaceError::Memory { policy: self.name.to_owned(), bytes: REGION };
-        let mut memory = SimMemory::new(REGION).ok_or_else(error)?;
+        let mut memory = Memory::reserve(REGION).map_err(|_| error())?;
         // SAFETY: the only region of this memory; the policy is gone before the memory is.
         let region = unsafe { memory.region() }.ok_or_else(error)?;
         let base = region.base().addr().get() as u64;
