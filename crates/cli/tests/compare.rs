@@ -1,4 +1,4 @@
-//! `freehold compare` from outside, on small programs.
+//! `freehold compare` from outside, on small programs. One test may lack a tool: see `trials!`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,7 +41,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-#[test]
 fn a_program_passes_through_and_is_compared() {
     let desk = Desk::new();
     let output = desk.compare(&["--", "sh", "-c", "echo the program speaks"]);
@@ -57,7 +56,6 @@ fn a_program_passes_through_and_is_compared() {
     ));
 }
 
-#[test]
 fn a_program_that_fails_is_compared_with_a_warning() {
     let desk = Desk::new();
     let output =
@@ -69,7 +67,6 @@ fn a_program_that_fails_is_compared_with_a_warning() {
     assert!(fs::read_to_string(desk.path("r.html")).unwrap().contains("exit code 3"));
 }
 
-#[test]
 fn a_program_that_is_not_there_gives_the_shell_s_code() {
     let desk = Desk::new();
     let output = desk.compare(&["--", "./no-such-program"]);
@@ -77,7 +74,6 @@ fn a_program_that_is_not_there_gives_the_shell_s_code() {
     assert!(desk.names().is_empty(), "{:?}", desk.names());
 }
 
-#[test]
 fn nothing_runs_for_a_report_that_cannot_be_written() {
     let desk = Desk::new();
     let output = desk.compare(&["-o", "missing/report.html", "--", "sh", "-c", "echo ran"]);
@@ -86,7 +82,6 @@ fn nothing_runs_for_a_report_that_cannot_be_written() {
     assert!(text(&output.stderr).contains("missing/report.html cannot be written"));
 }
 
-#[test]
 fn unknown_names_are_usage_errors() {
     let desk = Desk::new();
     let output = desk.compare_on("god-fit", &["--", "sh", "-c", "echo ran"]);
@@ -95,7 +90,6 @@ fn unknown_names_are_usage_errors() {
     assert!(output.stdout.is_empty());
 }
 
-#[test]
 fn a_program_that_the_recorder_cannot_see_is_a_clear_error() {
     let desk = Desk::new();
     fs::write(desk.path("idle.c"), "int main(void) { return 0; }\n").unwrap();
@@ -104,11 +98,19 @@ fn a_program_that_the_recorder_cannot_see_is_a_clear_error() {
         .args(["-static", "-o", "idle", "idle.c"])
         .status();
     if !built.is_ok_and(|status| status.success()) {
-        freehold_testkit::skip("there is no C compiler `cc` that links statically");
-        return;
+        return freehold_testkit::skip("there is no C compiler `cc` that links statically");
     }
     let output = desk.compare(&["--", "./idle"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("statically linked"), "{}", text(&output.stderr));
     assert_eq!(desk.names(), ["idle", "idle.c"]);
+}
+
+freehold_testkit::trials! {
+    a_program_passes_through_and_is_compared,
+    a_program_that_fails_is_compared_with_a_warning,
+    a_program_that_is_not_there_gives_the_shell_s_code,
+    nothing_runs_for_a_report_that_cannot_be_written,
+    unknown_names_are_usage_errors,
+    a_program_that_the_recorder_cannot_see_is_a_clear_error,
 }

@@ -35,8 +35,7 @@ int main() {
 }
 "#;
 
-#[test]
-fn each_form_counts_once_as_what_was_written() {
+pub fn each_form_counts_once_as_what_was_written() {
     let Some(bench) = Bench::cxx(FORMS) else { return };
     let recorded = bench.record(&[]);
     recorded.assert_clean();
@@ -69,8 +68,7 @@ void operator delete(void *) noexcept {}
 int main() { volatile auto p = new char; delete p; return 0; }
 "#;
 
-#[test]
-fn a_program_with_operators_of_its_own_keeps_them() {
+pub fn a_program_with_operators_of_its_own_keeps_them() {
     let Some(bench) = Bench::cxx(POOL) else { return };
     let recorded = bench.record(&[]);
     recorded.assert_clean();

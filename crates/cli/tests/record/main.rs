@@ -1,10 +1,10 @@
 //! `freehold record` from end to end: small C and C++ programs that know what they did, and the
 //! traces of them read back.
 
-mod cxx;
 mod endings;
 mod family;
 mod neighbours;
 mod processes;
+#[expect(dead_code, reason = "programs in C++ are for with_tools")]
 mod support;
 mod tally;
