@@ -93,15 +93,15 @@ fn under_the_oracle<P: Policy>(cases: u32) {
 
 #[test]
 fn fast_mode_under_the_oracle() {
-    under_the_oracle::<FastHeap<Counts>>(96);
-    under_the_oracle::<FastHeap<()>>(32);
+    under_the_oracle::<FastHeap<Counts>>(48);
+    under_the_oracle::<FastHeap<()>>(16);
 }
 
 #[test]
 fn strict_mode_under_the_oracle() {
     std::thread::scope(|scope| {
-        scope.spawn(|| under_the_oracle::<Strict<16>>(48));
-        scope.spawn(|| under_the_oracle::<Strict<64>>(48));
+        scope.spawn(|| under_the_oracle::<Strict<16>>(24));
+        scope.spawn(|| under_the_oracle::<Strict<64>>(24));
     });
 }
 
