@@ -240,7 +240,7 @@ fn python(workshop: &Workshop) -> anyhow::Result<Plan> {
     let first = find_program("python3", "python3")?;
     let found = [first, PathBuf::from("/usr/bin/python3")].iter().find_map(|at| python_tests(at));
     let (program, tests) =
-        found.context("no python3 here has the package `test` (Debian: libpython3-testsuite)")?;
+        found.context("no python3 here has the package `test` (Debian: libpython3.*-testsuite)")?;
     let chosen =
         tests.iter().filter(|name| !workshop.short || PYTHON_SHORT.contains(&name.as_str()));
     let cases = chosen.map(|name| {
