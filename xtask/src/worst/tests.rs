@@ -23,6 +23,27 @@ fn no_call_of_either_mode_is_longer_than_it_may_be() {
     }
 }
 
+/// The same with frees sent by the inbox, in heaps of 64 MiB at most: a malloc takes one in first. The fast mode's,
+/// the strict mode's.
+const WITH_NEWS: [(u64, u64); 2] = [(500, 120), (800, 120)];
+
+#[test]
+fn a_malloc_that_takes_in_a_block_is_bounded_too() {
+    let Some(mut stepper) = Stepper::new() else { return };
+    let place = place::open().expect("a folder to build in");
+    let library = peers::freehold(&place).expect("the library builds").library;
+    let fast = [FAST[0], FAST[1], "freehold_fast_send"];
+    let strict = [STRICT[0], STRICT[1], "freehold_strict_send"];
+    for (functions, bound) in [fast, strict].into_iter().zip(WITH_NEWS) {
+        let subject = Subject::of(functions[2], &library, functions).expect("it loads");
+        for adversary in &ADVERSARIES[..5] {
+            let worst = play(&subject, &mut stepper, adversary, 40).expect("a heap");
+            let what = format!("{}, {}: {worst:?}", subject.name, adversary.name);
+            assert!(worst.malloc <= bound.0 && worst.free <= bound.1, "{what}, may be {bound:?}");
+        }
+    }
+}
+
 /// The only loops that calls of either mode can reach: named, each with its bound.
 const BOUNDED: &[(&str, &str)] = &[
     (
