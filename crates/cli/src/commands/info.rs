@@ -74,7 +74,8 @@ fn print(args: &Args, profile: &Profile) -> io::Result<()> {
         let style = draw::Style {
             color: io::stdout().is_terminal() && !no_color,
             // Elsewhere than on a terminal lines may be as long as they like.
-            columns: ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns.max(draw::WIDTH)),
+            columns: ui::terminal_size()
+                .map_or(usize::MAX, |(columns, _)| columns.max(draw::WIDTH)),
         };
         let whole = args.process.is_none();
         out.write_all(page::page(&args.trace, profile, whole, style).as_bytes())?;

@@ -146,7 +146,10 @@ impl Page<'_> {
             self.entry("command", &command);
         }
         if !self.header.recorder.is_empty() {
-            self.entry("recorded by", &clip(&self.header.recorder.clone(), self.style.columns - LABEL - 3));
+            self.entry(
+                "recorded by",
+                &clip(&self.header.recorder.clone(), self.style.columns - LABEL - 3),
+            );
         }
         let processes = plural(profile.processes.len() as u64, "process", "processes");
         let threads = plural(total.threads, "thread", "threads");
