@@ -184,7 +184,9 @@ mod tests {
     #[test]
     fn lines_of_one_set_displace_each_other_only() {
         let mut cache = lines(4, 2, Replacement::Lru); // sets: even, odd
-        [0, 1, 2, 4].into_iter().for_each(|line| drop(cache.touch(line)));
+        for line in [0, 1, 2, 4] {
+            cache.touch(line);
+        }
         assert!(cache.touch(1) && cache.touch(4) && cache.touch(2) && !cache.touch(0));
     }
 
@@ -210,7 +212,9 @@ mod tests {
         assert_eq!(reached, [Memory, First, First, Second, Second]);
         assert_eq!((caches.hits[0].misses(), caches.hits[1].misses()), (3, 1));
         // 64 KB do not fit into 32, and into 4 MB they do.
-        (0..2).for_each(|_| (0..2048).for_each(|line| drop(caches.touch(1 << 24 | line * 32))));
+        for line in (0..2048).chain(0..2048) {
+            caches.touch((1 << 24) | (line * 32));
+        }
         assert_eq!(caches.hits[1].misses(), 1 + 512);
     }
 }

@@ -14,7 +14,7 @@ const SIZE: u64 = 20_000;
 fn trace(events: impl Iterator<Item = Event>) -> (tempfile::TempDir, Trace) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.fht");
-    let mut writer = Writer::create(&path, &Header::default()).unwrap();
+    let mut writer = Writer::create(&path, Header::default()).unwrap();
     for (tick, event) in events.enumerate() {
         let (process, thread) = (ProcessId(0), ThreadId(0));
         writer.push(&Record { tick: Tick(tick as u64), process, thread, event }).unwrap();
