@@ -2,6 +2,7 @@
 
 mod dmrt;
 mod fragmentation;
+mod radiosity;
 mod tlb;
 
 use anyhow::Result;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
   freehold study dmrt                    the twelve tables of the chapter \"DmRT for NUMA\", and ours
   freehold study dmrt --quick            the same, few attempts of each
   freehold study fragmentation           six recorded programs on the policies
+  freehold study radiosity               the radiosity application under every allocator
   freehold study tlb                     page sizes and TLB misses of the radiosity application")]
 pub struct Args {
     #[command(subcommand)]
@@ -24,6 +26,7 @@ pub struct Args {
 enum Study {
     Dmrt(dmrt::Args),
     Fragmentation(fragmentation::Args),
+    Radiosity(radiosity::Args),
     Tlb(tlb::Args),
 }
 
@@ -32,6 +35,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.study {
         Study::Dmrt(args) => dmrt::run(args),
         Study::Fragmentation(args) => fragmentation::run(args),
+        Study::Radiosity(args) => radiosity::run(args),
         Study::Tlb(args) => tlb::run(args),
     }
 }

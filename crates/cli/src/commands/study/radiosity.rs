@@ -1,0 +1,198 @@
+//! `freehold study radiosity`: the application under every allocator, for real and replayed.
+
+use crate::commands::workload;
+use crate::{embedded, ui};
+use anyhow::{Context, Result};
+use freehold_collect::Options;
+use freehold_lab::profile;
+use freehold_lab::real::{INSTALL_HELP, installed};
+use freehold_lab::results::{Output, write_json};
+use freehold_lab::simulate::{self, busiest};
+use freehold_lab::studies::radiosity::{
+    self, MeasureError, PolicyUse, Profiled, Program, Results, SCHEMA_VERSION,
+};
+use freehold_trace::Trace;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+/// Run the radiosity application under every allocator, and replay it on policies.
+///
+/// Measured: speed-up over threads beside a loop that allocates nothing, and resident memory, under each
+/// installed malloc. Recorded once: Figure 1 of Cavin and Alonso, live bytes over bytes allocated.
+/// Simulated: the share of memory in use under policies of the registry.
+#[derive(clap::Args)]
+#[command(after_help = format!("Examples:
+  freehold study radiosity
+  freehold study radiosity --rounds 9 --threads 1,2,4,8
+  freehold study radiosity --trace room.fht      Figure 1 and policies of another recording
+
+In --out: report.html, results.json and runs.parquet (a row for every real run).
+
+{INSTALL_HELP}"))]
+pub struct Args {
+    /// Thread counts; speed-ups are against the first.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Vec<u32>,
+    /// Runs of each allocator with each thread count.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// A trace of the application, instead of recording one.
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Policies to replay the recorded calls on.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "first-fit,best-fit,good-fit,dmrt,dlmalloc,tcmalloc,tlsf,buddy"
+    )]
+    policies: Vec<String>,
+    /// The folder for the results; made if it is missing.
+    #[arg(short, long, value_name = "FOLDER", default_value = "study-radiosity")]
+    out: PathBuf,
+    /// Print the results as JSON (schema version 1: crates/lab/src/studies/radiosity.rs).
+    #[arg(long)]
+    json: bool,
+}
+
+/// Records, replays, measures, prints and writes.
+pub fn run(args: Args) -> Result<ExitCode> {
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("the folder {} cannot be made", args.out.display()))?;
+    let page = Output::at(&args.out.join("report.html"))?;
+    let json = Output::at(&args.out.join("results.json"))?;
+    let runs = Output::at(&args.out.join("runs.parquet"))?;
+    let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
+    let folder = folder.context("the trace needs a temporary folder; set TMPDIR to one")?;
+    let path = match &args.trace {
+        Some(path) => path.clone(),
+        None => record(folder.path())?,
+    };
+    let interrupted = ui::interrupted();
+    let trace = Trace::open(&path)?;
+    let Some((profile, policies)) = replay(&trace, &args, &interrupted)? else {
+        return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+    };
+    let own = embedded::allocators()?;
+    let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
+    let program = Program { command: workload::default_program()? };
+    let mut bar = ui::Progress::new("running the program");
+    let measured = radiosity::measure(
+        &program,
+        &installed(&own),
+        &args.threads,
+        args.rounds,
+        &mut |done, of| bar.set(done, of),
+        &interrupted,
+    );
+    drop(bar);
+    let (allocators, rows) = match measured {
+        Ok(measured) => measured,
+        Err(MeasureError::Interrupted) => return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
+        Err(error) => return Err(error.into()),
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let schema_version = SCHEMA_VERSION;
+    let results = Results { schema_version, processors, profile, allocators, policies };
+    runs.write(|to| radiosity::write_rows(to, &rows))?;
+    json.write(|to| {
+        let mut to = to;
+        write_json(&mut to, &results)
+    })?;
+    let html = radiosity::page(&results, "freehold study radiosity");
+    page.write(|to| to.write_all(html.as_bytes()))?;
+    if args.json {
+        write_json(&mut std::io::stdout().lock(), &results)?;
+    } else {
+        print(&results, &args.out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records the bundled program on one thread, as the paper's trace was.
+fn record(folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("room.fht");
+    let mut command = workload::default_program()?;
+    command.extend(["--threads", "1"].map(Into::into));
+    let options = Options {
+        output: path.clone(),
+        library: embedded::RECORD.unpack()?,
+        command,
+        recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+    };
+    freehold_collect::record(&options, &mut |_| {})?;
+    Ok(path)
+}
+
+/// Figure 1 and the policies; `None` when interrupted.
+fn replay(
+    trace: &Trace,
+    args: &Args,
+    interrupted: &AtomicBool,
+) -> Result<Option<(Profiled, Vec<PolicyUse>)>> {
+    let process = busiest(trace).context("the trace has no process")?;
+    let found = profile::profile(trace, Some(process), &mut |_, _| {}, interrupted)?;
+    let Some(found) = found else { return Ok(None) };
+    let total = found.total;
+    let profiled = Profiled {
+        allocated: total.allocated_bytes,
+        peak_live: total.peak.bytes,
+        objects: total.calls.allocations(),
+        curve: total.live_over_bytes,
+    };
+    let mut bar = ui::Progress::new("replaying");
+    let survey = simulate::survey(trace, process, &mut |_, _| {}, interrupted)?;
+    let names: Vec<&str> = args.policies.iter().map(String::as_str).collect();
+    let options = simulate::Options { process, limit: None };
+    let mut progress = |done, of| bar.set(done, of);
+    let simulated =
+        match simulate::replay(trace, &survey, &names, options, &mut progress, interrupted) {
+            Err(simulate::SimulateError::Interrupted) => return Ok(None),
+            other => other?,
+        };
+    let uses = simulated.into_iter().map(|simulated| {
+        let outcome = simulated.outcome;
+        PolicyUse {
+            in_use: outcome.peak_live as f64 / outcome.peak_memory.max(1) as f64,
+            peak_memory: outcome.peak_memory,
+            external: outcome.external_fragmentation,
+            policy: outcome.name,
+        }
+    });
+    Ok(Some((profiled, uses.collect())))
+}
+
+fn print(results: &Results, folder: &Path) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{:18} {:>7} {:>9} {:>9} {:>9} {:>11} {:>12}",
+        "allocator", "threads", "seconds", "speed-up", "the loop", "of the loop", "peak memory"
+    )?;
+    for summary in &results.allocators {
+        writeln!(
+            out,
+            "{:18} {:>7} {:>9.2} {:>9.2} {:>9.2} {:>11.2} {:>12}",
+            summary.allocator,
+            summary.threads,
+            summary.seconds,
+            summary.speed_up,
+            summary.loop_speed_up,
+            summary.against_loop,
+            freehold_lab::human::bytes(summary.peak_resident)
+        )?;
+    }
+    writeln!(out, "\n{:18} {:>12} {:>9}", "policy", "peak heap", "in use")?;
+    for policy in &results.policies {
+        let peak = freehold_lab::human::bytes(policy.peak_memory);
+        writeln!(out, "{:18} {peak:>12} {:>8.1} %", policy.policy, policy.in_use * 100.0)?;
+    }
+    writeln!(out)?;
+    results.answer().iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+    writeln!(out, "\nThe whole report: {}", folder.join("report.html").display())?;
+    Ok(())
+}
