@@ -17,12 +17,16 @@
 //! What is touched while links are followed and light moves is told to [`crate::access`], which a
 //! recorder may watch.
 
+mod edge;
+
 use super::colour::{Cell, Rgb, RgbCell};
 use super::form_factor::{Sample, sub_centres};
 use super::geometry::{Quad, Vec3};
 use super::scene::Scene;
 use super::visibility::PatchId;
 use crate::access;
+use edge::Side;
+pub use edge::{Edge, Split, Vertex};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
@@ -35,78 +39,6 @@ pub const SUB_CENTRES: usize = 2;
 const PARALLEL_DEPTH: u32 = 3;
 /// Deepest element: its path must fit its key.
 pub const MAX_DEPTH: u32 = 16;
-
-/// A corner of elements.
-#[derive(Debug)]
-pub struct Vertex {
-    /// Where it is.
-    pub position: Vec3,
-    /// Light for smooth shading, written by [`super::shading`] alone.
-    pub shade: RgbCell,
-    /// How much was added up in `shade`.
-    pub weight: Cell,
-}
-
-impl Vertex {
-    fn new(position: Vec3) -> Arc<Vertex> {
-        Arc::new(Vertex { position, shade: RgbCell::default(), weight: Cell::default() })
-    }
-}
-
-/// A side that at most two neighbours share.
-#[derive(Debug)]
-pub struct Edge {
-    /// Its ends.
-    pub ends: [Arc<Vertex>; 2],
-    split: OnceLock<Split>,
-}
-
-/// An edge cut in two.
-#[derive(Debug)]
-pub struct Split {
-    /// The new vertex.
-    pub middle: Arc<Vertex>,
-    /// From the first end to the middle, and from the middle to the second end.
-    pub halves: [Arc<Edge>; 2],
-}
-
-impl Edge {
-    fn new(ends: [Arc<Vertex>; 2]) -> Arc<Edge> {
-        Arc::new(Edge { ends, split: OnceLock::new() })
-    }
-
-    /// The halves, if a neighbour asked for them.
-    pub fn halves(&self) -> Option<&Split> {
-        self.split.get()
-    }
-
-    fn split(&self) -> &Split {
-        self.split.get_or_init(|| {
-            let [first, second] = &self.ends;
-            let middle = Vertex::new(first.position.middle(second.position));
-            let halves = [
-                Edge::new([first.clone(), middle.clone()]),
-                Edge::new([middle.clone(), second.clone()]),
-            ];
-            Split { middle, halves }
-        })
-    }
-}
-
-/// An element's view of an edge.
-#[derive(Clone, Debug)]
-struct Side {
-    edge: Arc<Edge>,
-    reversed: bool,
-}
-
-impl Side {
-    /// The half next to the side's own start (0) or end (1).
-    fn half(&self, which: usize) -> Side {
-        let split = self.edge.split();
-        Side { edge: split.halves[which ^ usize::from(self.reversed)].clone(), ..*self }
-    }
-}
 
 /// Names an element: patch, then the path of children from its root. Its order is fixed by the
 /// scene, whatever the threads do.
