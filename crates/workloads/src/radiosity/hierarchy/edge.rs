@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Vertex {
     /// Where it is.
     pub position: Vec3,
-    /// Light for smooth shading, written by [`super::shading`] alone.
+    /// Light for smooth shading, written by [`shading`](crate::radiosity::shading) alone.
     pub shade: RgbCell,
     /// How much was added up in `shade`.
     pub weight: Cell,
