@@ -24,21 +24,21 @@ const CDYLIB: &[&str] = &["--lib", "--features", "preload", "--crate-type", "cdy
 
 const PARTS: &[Part] = &[
     Part {
-        variable: "FREEHOLD_EMBED_RECORD",
+        variable: "EMBEDDED_RECORD",
         package: "freehold-record",
         folders: &["record"],
         arguments: CDYLIB,
         file: "libfreehold_record.so",
     },
     Part {
-        variable: "FREEHOLD_EMBED_REPLAYER",
+        variable: "EMBEDDED_REPLAYER",
         package: "freehold-replayer",
         folders: &["replayer"],
         arguments: &["--bin", "freehold-replayer"],
         file: "freehold-replayer",
     },
     Part {
-        variable: "FREEHOLD_EMBED_MALLOC",
+        variable: "EMBEDDED_MALLOC",
         package: "freehold-capi",
         folders: &["capi", "freehold", "os", "core"],
         arguments: CDYLIB,

@@ -17,18 +17,16 @@ pub struct Embedded {
 }
 
 /// The recorder's preload library.
-pub const RECORD: Embedded = Embedded {
-    name: "libfreehold_record.so",
-    bytes: include_bytes!(env!("FREEHOLD_EMBED_RECORD")),
-};
+pub const RECORD: Embedded =
+    Embedded { name: "libfreehold_record.so", bytes: include_bytes!(env!("EMBEDDED_RECORD")) };
 
 /// The program that replays a trace on whatever malloc is preloaded.
 pub const REPLAYER: Embedded =
-    Embedded { name: "freehold-replayer", bytes: include_bytes!(env!("FREEHOLD_EMBED_REPLAYER")) };
+    Embedded { name: "freehold-replayer", bytes: include_bytes!(env!("EMBEDDED_REPLAYER")) };
 
 /// Freehold's own malloc.
 pub const MALLOC: Embedded =
-    Embedded { name: "libfreehold.so", bytes: include_bytes!(env!("FREEHOLD_EMBED_MALLOC")) };
+    Embedded { name: "libfreehold.so", bytes: include_bytes!(env!("EMBEDDED_MALLOC")) };
 
 /// The allocators that come with this command, by the names that `--on` takes.
 ///

@@ -27,10 +27,10 @@ fn a_quick_study_writes_three_files_and_the_same_bytes_again() {
             ["report.html", "results.json", "attempts.parquet"].map(read),
         )
     };
-    let (shown, files) = once("one");
+    let (shown, files) = once("first-run");
     assert!(shown.contains("4.1: case 1, 100 requests") && shown.contains("satisf."), "{shown}");
-    assert_eq!((shown, files), once("two"));
-    let left = std::fs::read_dir(folder.path().join("one")).unwrap().count();
+    assert_eq!((shown, files), once("second-run"));
+    let left = std::fs::read_dir(folder.path().join("first-run")).unwrap().count();
     assert_eq!(left, 3, "nothing half-written is left");
 }
 

@@ -1,6 +1,7 @@
 //! Starts the program with the library preloaded, and explains why it may not be recorded.
 
 use crate::error::RecordError;
+use crate::session::Options;
 use freehold_record::hello::VARIABLE;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -8,21 +9,22 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Starts the program. Descriptors, folder and the rest of the environment are the caller's.
-pub fn start(command: &[OsString], library: &Path, address: &str) -> Result<Child, RecordError> {
-    let Some((program, arguments)) = command.split_first() else {
+pub fn start(options: &Options, address: &str) -> Result<Child, RecordError> {
+    let Some((program, arguments)) = options.command.split_first() else {
         return Err(failure(OsStr::new(""), "no program is named".into(), 127));
     };
-    Command::new(program)
-        .args(arguments)
-        .env(PRELOAD, preload(program, library)?)
-        .env(VARIABLE, address)
-        .spawn()
-        .map_err(|error| explain(program, &error))
+    let mut start = Command::new(program);
+    start.args(arguments);
+    start.env(PRELOAD, preload(program, &options.library)?).env(VARIABLE, address);
+    if options.mute {
+        start.stdout(Stdio::null());
+    }
+    start.spawn().map_err(|error| explain(program, &error))
 }
 
 /// Our library before those that the caller preloads, so that we see what is asked of them.

@@ -34,6 +34,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// What stands in the trace as its recorder.
     pub recorder: String,
+    /// Whether what the program writes to its standard output goes nowhere.
+    pub mute: bool,
 }
 
 /// How far the recording is; told about five times a second.
@@ -146,7 +148,7 @@ fn begin(options: &Options, mut spool: SpoolWriter) -> Result<Running, RecordErr
     let (ending, ended) = mpsc::channel();
     signals::catch();
     let started = Instant::now();
-    let child = launch::start(&options.command, &options.library, &address)?;
+    let child = launch::start(options, &address)?;
     let root = child.id() as i32;
     signals::pass_to(root);
     let (doorbell, tally) = (Arc::new(doorbell), Arc::new(Tally::default()));

@@ -65,7 +65,7 @@ fn without_touching_memory_stays_away() {
 #[test]
 fn every_allocator_of_this_machine_replays_a_tangle() {
     let prepared = tangle(4, 50_000, 6);
-    for known in ["jemalloc", "mimalloc", "tcmalloc-minimal"] {
+    for known in ["jemalloc", "mimalloc", "tcmalloc"] {
         if !installed(&[]).iter().any(|one| one.name == known) {
             freehold_testkit::skip(&format!("{known} is not installed"));
         }

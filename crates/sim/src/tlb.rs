@@ -1,6 +1,6 @@
 //! Translation lookaside buffers: how far a processor's addresses reach before a page has to be looked up.
 //!
-//! A TLB is a cache of pages ([`Lines`](crate::cache::Lines)). Two things set its reach: the length of
+//! A TLB is a cache of pages ([`Lines`]). Two things set its reach: the length of
 //! a page, and how many pages an entry holds (on the R10000 a pair: 64 entries of 16 KiB pages reach
 //! 2 MiB, as Cavin and Alonso say).
 //!

@@ -125,6 +125,7 @@ fn record(args: &Args, path: &Path) -> Result<Vec<String>> {
         library: embedded::RECORD.unpack()?,
         command,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+        mute: false,
     };
     let mut bar = ui::Progress::new("writing the trace");
     let outcome = freehold_collect::record(&options, &mut |stage| {

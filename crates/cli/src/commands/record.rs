@@ -91,6 +91,7 @@ fn options(args: &Args) -> Result<Options> {
         library: RECORD.unpack()?,
         command: args.program.clone(),
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+        mute: false,
     })
 }
 

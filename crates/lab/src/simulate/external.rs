@@ -77,7 +77,7 @@ fn walk<P: Policy>(policy: &P, totals: &Totals) -> u64 {
 mod tests {
     use super::*;
     use crate::simulate::memory::Memory;
-    use freehold_core::blocks::NextFit;
+    use freehold_core::blocks::Buddy;
     use freehold_core::policy::{Inspect, POLICIES, Visitor, dispatch};
     use freehold_core::units::Align;
 
@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn walks_stay_within_their_budget_and_even() {
         let mut memory = Memory::reserve(1 << 24).unwrap();
-        let policy: NextFit = holes(&mut memory, 100_000, 100).unwrap();
+        // A policy that does not know its longest block.
+        let policy: Buddy = holes(&mut memory, 100_000, 100).unwrap();
         let totals = policy.totals();
         let mut external = External::default();
         for events in 1..=1_000_000 {

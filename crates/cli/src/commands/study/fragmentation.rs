@@ -141,6 +141,7 @@ fn recorded(program: &Program, out: &Path, studies: Option<&Path>) -> Result<Rec
         library: embedded::RECORD.unpack()?,
         command: command.into_iter().map(OsString::from).collect(),
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+        mute: true,
     };
     match freehold_collect::record(&options, &mut |_: Stage| ()) {
         Ok(_) => Ok(Recorded::At(output)),

@@ -123,6 +123,7 @@ fn record(folder: &Path) -> Result<PathBuf> {
         library: embedded::RECORD.unpack()?,
         command,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+        mute: true,
     };
     freehold_collect::record(&options, &mut |_| {})?;
     Ok(path)

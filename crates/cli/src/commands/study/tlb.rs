@@ -104,6 +104,7 @@ fn record(path: &Path) -> Result<()> {
         library: embedded::RECORD.unpack()?,
         command,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+        mute: true,
     };
     let mut bar = ui::Progress::new("writing the trace");
     let outcome = freehold_collect::record(&options, &mut |stage| {
