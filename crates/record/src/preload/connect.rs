@@ -135,8 +135,11 @@ fn more_locked(thread: &mut Thread) -> bool {
         return true;
     }
     let number = process::NUMBER.load(Ordering::Relaxed);
-    if process::may_grow() && ask(MORE, number, thread.number, 0).is_some() {
-        return process::try_take(thread);
+    // Threads that begin meanwhile take rings without the lock: all of the new set's, if they are many.
+    while process::may_grow() && ask(MORE, number, thread.number, 0).is_some() {
+        if process::try_take(thread) {
+            return true;
+        }
     }
     for _ in 0..TRIES {
         ring_doorbell();
