@@ -113,7 +113,7 @@ impl Page<'_> {
             let mut line = |name: String, colour, points| {
                 series.push(Series { name, colour, points });
             };
-            line(format!("{page}, published"), 2 * index, points(|cell| cell.published));
+            line(format!("{page}, paper"), 2 * index, points(|cell| cell.published));
             line(format!("{page}, ours"), 2 * index + 1, points(|cell| Some(cell.ours)));
             rows.push(row_of(&format!("{page}, published"), get(share), |cell| cell.published, 0));
             rows.push(row_of(&format!("{page}, ours"), get(share), |cell| Some(cell.ours), 0));
@@ -388,7 +388,7 @@ impl Results {
             if share.page_bytes != 1 << 14 {
                 continue;
             }
-            let fall = |cell: &Beside| 100.0 * (1.0 - cell.ours / one.ours);
+            let change = |cell: &Beside| 100.0 * (cell.ours / one.ours - 1.0);
             let big = self
                 .table
                 .iter()
@@ -400,12 +400,12 @@ impl Results {
                 Some(100.0 * (1.0 - big.time.first()?.ours / share.time.first()?.ours))
             });
             answer.push(format!(
-                "{} TLB entries a processor: misses of 16 KiB pages fall by {:.0} % with 16 processors \
-                 and {:.0} % with 40 (published: 34 and 46); 1 MiB pages save {:.0} % of the misses and \
+                "{} TLB entries a processor: misses of 16 KiB pages change by {:+.0} % with 16 \
+                 processors and {:+.0} % with 40 (published: -34 and -46); 1 MiB pages save {:.0} % of the misses and \
                  {:.0} % of the time on one (published: 69 and 22).",
                 64 / share.divisor,
-                fall(sixteen),
-                fall(most),
+                change(sixteen),
+                change(most),
                 saved.unwrap_or(0.0),
                 saved_time.unwrap_or(0.0)
             ));
