@@ -69,6 +69,14 @@ pub struct Args {
     pub check: bool,
 }
 
+/// The peak of this process's resident memory; 0 where the system does not tell.
+fn peak_resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map_or(0, |kib| kib << 10)
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
@@ -90,7 +98,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .num_threads(args.threads)
         .build()
         .with_context(|| format!("cannot start {} threads", args.threads))?;
-    let solution = pool.install(|| solve(args, &scene))?;
+    let mut solution = pool.install(|| solve(args, &scene))?;
+    solution.statistics.peak_resident_bytes = peak_resident_bytes();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&solution.statistics)?);
     } else {

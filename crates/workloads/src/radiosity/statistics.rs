@@ -113,6 +113,8 @@ pub struct Statistics {
     pub rays: u64,
     /// Bytes of the solution's objects, allocator overhead excluded.
     pub useful_bytes: u64,
+    /// Peak of the process's resident memory, everything included; filled in by the command.
+    pub peak_resident_bytes: u64,
     /// Wall time.
     pub seconds: Seconds,
     /// Row sums.
