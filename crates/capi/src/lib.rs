@@ -10,7 +10,7 @@
 //!
 //! The names are exported with the feature `preload` only:
 //! `cargo rustc -p freehold-capi --profile preload --features preload --crate-type cdylib`.
-//! Invariant: nothing unwinds through here, and start-up does nothing.
+//! Invariant: nothing unwinds through here, and start-up asks for one variable of the environment, no more.
 #![no_std]
 
 pub mod heaps;
