@@ -19,6 +19,9 @@ mod ranking;
 #[cfg(test)]
 mod samples;
 pub(crate) mod scale;
+pub(crate) mod sheet;
+#[cfg(test)]
+pub(crate) mod sound;
 mod terminal;
 mod verdict;
 
@@ -63,8 +66,9 @@ impl Story<'_> {
         self.program(&mut out);
         self.machine(&mut out);
         glossary::write(&mut out);
-        out.push_str("</main>");
-        self.foot(&mut out);
+        let version = self.document.schema_version;
+        let remark = "Times and machine facts are not included.";
+        sheet::close(&mut out, "freehold-results.json", self.document, version, remark);
         out
     }
 
@@ -83,21 +87,14 @@ impl Story<'_> {
 
     fn head(&self, out: &mut String) {
         let name = self.program_name();
-        let _ = write!(
-            out,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; img-src data:\">\
-             <meta name=\"color-scheme\" content=\"light dark\">\
-             <link rel=\"icon\" href=\"data:,\"><title>{}: which memory allocator?</title>\
-             <style>{}</style></head><body><header><p class=\"over\">Freehold compare</p>\
-             <h1>{}</h1><p class=\"facts\">{}</p>",
-            Escaped(&lines::shortened(&name, 60)),
-            include_str!("report/style.css"),
-            Escaped(&lines::shortened(&name, 240)),
-            self.in_short()
-        );
+        sheet::Head {
+            over: "Freehold compare",
+            title: &format!("{}: which memory allocator?", lines::shortened(&name, 60)),
+            heading: &lines::shortened(&name, 240),
+            facts: &self.in_short(),
+            style: "",
+        }
+        .write(out);
     }
 
     fn in_short(&self) -> String {
@@ -351,40 +348,11 @@ impl Story<'_> {
         }
         out.push_str("</dl></figure>");
     }
-
-    fn foot(&self, out: &mut String) {
-        let json = serde_json::to_vec(self.document).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "<footer><p class=\"screen-only\"><a download=\"freehold-results.json\" \
-             href=\"data:application/json;base64,{}\">Download every number of this page</a> as \
-             JSON, schema version {} (times and machine facts not included).</p><p>Made by \
-             Freehold {}. This file is complete in itself and loads nothing.</p></footer></body></html>",
-            base64(&json),
-            self.document.schema_version,
-            env!("CARGO_PKG_VERSION")
-        );
-    }
 }
 
 fn tile(out: &mut String, name: &str, value: &str, note: &str) {
     let note = Escaped(note);
     let _ = write!(out, "<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>");
-}
-
-/// Base 64 (RFC 4648), for the download link.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let word = group.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
-        let word = word << (8 * (3 - group.len()));
-        for digit in 0..4 {
-            let shown = DIGITS[(word >> (18 - 6 * digit)) as usize & 63] as char;
-            text.push(if digit <= group.len() { shown } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! `freehold study`: whole experiments, each one command and one page.
 
+mod bundled;
+mod chosen;
 mod dmrt;
 mod fragmentation;
+mod outputs;
 mod radiosity;
 mod tlb;
 

@@ -1,9 +1,9 @@
 //! `freehold study fragmentation`: records named programs and replays them on policies.
 
+use super::outputs::Outputs;
 use crate::{embedded, ui};
 use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, Stage};
-use freehold_lab::results::{Output, write_json};
 use freehold_lab::simulate::SimulateError;
 use freehold_lab::studies::fragmentation::{self, Found, INPUTS, MEASURES, Plan, Program, Results};
 use freehold_trace::Trace;
@@ -44,11 +44,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (plan, studies) = plan(&args)?;
-    fs::create_dir_all(&args.out)
-        .with_context(|| format!("the folder {} cannot be made", args.out.display()))?;
+    let outputs = Outputs::in_folder(&args.out, None)?;
     let out = fs::canonicalize(&args.out)?;
-    let page = Output::at(&out.join("report.html"))?;
-    let json = Output::at(&out.join("results.json"))?;
     let interrupted = ui::interrupted();
     let mut traces = Vec::new();
     for program in &plan.programs {
@@ -62,17 +59,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     let results = Results::of(&plan, traces);
-    let text = fragmentation::page(&results, "freehold study fragmentation");
-    page.write(|to| to.write_all(text.as_bytes()))?;
-    json.write(|to| {
-        let mut to = to;
-        write_json(&mut to, &results)
-    })?;
-    if args.json {
-        write_json(&mut std::io::stdout().lock(), &results)?;
-    } else {
-        print(&results, &args.out)?;
-    }
+    outputs.write(&fragmentation::page(&results, "freehold study fragmentation"), &results)?;
+    outputs.print(args.json, &results, |to| print(to, &results))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -174,8 +162,7 @@ fn set_up(program: &Program, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn print(results: &Results, out: &Path) -> Result<()> {
-    let mut to = std::io::stdout().lock();
+fn print(to: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     for found in &results.traces {
         if let Some(why) = &found.missing {
             writeln!(to, "{}: missing, {why}\n", found.name)?;
@@ -195,6 +182,5 @@ fn print(results: &Results, out: &Path) -> Result<()> {
         }
         writeln!(to)?;
     }
-    writeln!(to, "{}\nThe whole report: {}", results.answer(), out.join("report.html").display())?;
-    Ok(())
+    writeln!(to, "{}", results.answer())
 }

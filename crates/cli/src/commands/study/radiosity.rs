@@ -1,18 +1,17 @@
 //! `freehold study radiosity`: the application under every allocator, for real and replayed.
 
+use super::bundled;
+use super::outputs::Outputs;
 use crate::commands::workload;
 use crate::{embedded, ui};
 use anyhow::{Context, Result};
-use freehold_collect::Options;
 use freehold_lab::profile;
 use freehold_lab::real::{INSTALL_HELP, installed};
-use freehold_lab::results::{Output, write_json};
 use freehold_lab::simulate::{self, busiest};
 use freehold_lab::studies::radiosity::{
     self, MeasureError, PolicyUse, Profiled, Program, Results, SCHEMA_VERSION,
 };
 use freehold_trace::Trace;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,16 +60,17 @@ pub struct Args {
 
 /// Records, replays, measures, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
-    fs::create_dir_all(&args.out)
-        .with_context(|| format!("the folder {} cannot be made", args.out.display()))?;
-    let page = Output::at(&args.out.join("report.html"))?;
-    let json = Output::at(&args.out.join("results.json"))?;
-    let runs = Output::at(&args.out.join("runs.parquet"))?;
+    let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
     let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
     let folder = folder.context("the trace needs a temporary folder; set TMPDIR to one")?;
     let path = match &args.trace {
         Some(path) => path.clone(),
-        None => record(folder.path())?,
+        // On one thread, as the paper's trace was.
+        None => {
+            let path = folder.path().join("room.fht");
+            bundled::record(&path, &["--threads", "1"])?;
+            path
+        }
     };
     let interrupted = ui::interrupted();
     let trace = Trace::open(&path)?;
@@ -98,35 +98,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let schema_version = SCHEMA_VERSION;
     let results = Results { schema_version, processors, profile, allocators, policies };
-    runs.write(|to| radiosity::write_rows(to, &rows))?;
-    json.write(|to| {
-        let mut to = to;
-        write_json(&mut to, &results)
-    })?;
-    let html = radiosity::page(&results, "freehold study radiosity");
-    page.write(|to| to.write_all(html.as_bytes()))?;
-    if args.json {
-        write_json(&mut std::io::stdout().lock(), &results)?;
-    } else {
-        print(&results, &args.out)?;
-    }
+    outputs.write_rows(|to| radiosity::write_rows(to, &rows))?;
+    outputs.write(&radiosity::page(&results, "freehold study radiosity"), &results)?;
+    outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Records the bundled program on one thread, as the paper's trace was.
-fn record(folder: &Path) -> Result<PathBuf> {
-    let path = folder.join("room.fht");
-    let mut command = workload::default_program()?;
-    command.extend(["--threads", "1"].map(Into::into));
-    let options = Options {
-        output: path.clone(),
-        library: embedded::RECORD.unpack()?,
-        command,
-        recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
-        mute: true,
-    };
-    freehold_collect::record(&options, &mut |_| {})?;
-    Ok(path)
 }
 
 /// Figure 1 and the policies; `None` when interrupted.
@@ -167,8 +142,7 @@ fn replay(
     Ok(Some((profiled, uses.collect())))
 }
 
-fn print(results: &Results, folder: &Path) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     writeln!(
         out,
         "{:18} {:>7} {:>9} {:>9} {:>9} {:>11} {:>12}",
@@ -193,7 +167,5 @@ fn print(results: &Results, folder: &Path) -> Result<()> {
         writeln!(out, "{:18} {peak:>12} {:>8.1} %", policy.policy, policy.in_use * 100.0)?;
     }
     writeln!(out)?;
-    results.answer().iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
-    writeln!(out, "\nThe whole report: {}", folder.join("report.html").display())?;
-    Ok(())
+    results.answer().iter().try_for_each(|sentence| writeln!(out, "{sentence}"))
 }

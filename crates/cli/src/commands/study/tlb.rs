@@ -1,16 +1,14 @@
 //! `freehold study tlb`: page sizes and TLB misses of the radiosity application, published and ours.
 
-use crate::commands::workload;
-use crate::{embedded, ui};
+use super::bundled;
+use super::outputs::Outputs;
+use crate::ui;
 use anyhow::{Context, Result};
-use freehold_collect::Options;
-use freehold_lab::results::{Output, write_json};
 use freehold_lab::simulate::busiest;
 use freehold_lab::studies::tlb::{self, PlaceError, Results};
 use freehold_trace::Trace;
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -60,18 +58,14 @@ pub struct Args {
 
 /// Records, simulates, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
-    fs::create_dir_all(&args.out)
-        .with_context(|| format!("the folder {} cannot be made", args.out.display()))?;
-    let page = Output::at(&args.out.join("report.html"))?;
-    let json = Output::at(&args.out.join("results.json"))?;
-    let rows = Output::at(&args.out.join("runs.parquet"))?;
+    let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
     let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
     let folder = folder.context("the trace needs a temporary folder; set TMPDIR to one")?;
     let path = match (&args.trace, &args.keep) {
         (Some(path), _) => path.clone(),
         (None, keep) => {
             let path = keep.clone().unwrap_or_else(|| folder.path().join("room.fht"));
-            record(&path)?;
+            bundled::record(&path, PROGRAM)?;
             path
         }
     };
@@ -80,40 +74,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let Some(results) = simulate(&trace, &args.on, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
-    rows.write(|to| tlb::write_rows(to, &results.rows))?;
-    json.write(|to| {
-        let mut to = to;
-        write_json(&mut to, &results)
-    })?;
-    let html = tlb::page(&results, &command_line(&args));
-    page.write(|to| to.write_all(html.as_bytes()))?;
-    if args.json {
-        write_json(&mut std::io::stdout().lock(), &results)?;
-    } else {
-        print(&results, &args.out)?;
-    }
+    outputs.write_rows(|to| tlb::write_rows(to, &results.rows))?;
+    outputs.write(&tlb::page(&results, &command_line(&args)), &results)?;
+    outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Records the bundled program; its own output goes to standard output as ever.
-fn record(path: &Path) -> Result<()> {
-    let mut command = workload::default_program()?;
-    command.extend(PROGRAM.iter().map(Into::into));
-    let options = Options {
-        output: path.to_owned(),
-        library: embedded::RECORD.unpack()?,
-        command,
-        recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
-        mute: true,
-    };
-    let mut bar = ui::Progress::new("writing the trace");
-    let outcome = freehold_collect::record(&options, &mut |stage| {
-        if let freehold_collect::Stage::Writing { done, total } = stage {
-            bar.set(done, total);
-        }
-    })?;
-    outcome.notes.iter().for_each(|note| eprintln!("freehold: {note}"));
-    Ok(())
 }
 
 /// With a progress bar; `None` when interrupted.
@@ -137,8 +101,7 @@ fn command_line(args: &Args) -> String {
 }
 
 /// Table 1, three lines a page size; then the answer.
-fn print(results: &Results, folder: &Path) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     write!(out, "\n{:34}", "processors")?;
     results.processors.iter().try_for_each(|p| write!(out, "{p:>9}"))?;
     writeln!(out)?;
@@ -166,7 +129,5 @@ fn print(results: &Results, folder: &Path) -> Result<()> {
         }
     }
     writeln!(out)?;
-    results.answer().iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
-    writeln!(out, "\nThe whole report: {}", folder.join("report.html").display())?;
-    Ok(())
+    results.answer().iter().try_for_each(|sentence| writeln!(out, "{sentence}"))
 }

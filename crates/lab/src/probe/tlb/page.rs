@@ -2,44 +2,32 @@
 
 use super::{Measured, Point};
 use crate::human;
-use crate::report::html::{self, Cell, Escaped, Figure};
+use crate::report::html::{self, Cell, Figure};
 use crate::report::lines::{Axis, LineChart, Series};
 use crate::report::scale::Unit;
-use std::fmt::Write;
+use crate::report::sheet;
 
 /// The whole page. `command` is what made it.
 pub fn page(measured: &Measured, command: &str) -> String {
-    let mut out = String::with_capacity(1 << 17);
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <link rel=\"icon\" href=\"data:,\"><title>Huge pages and this machine's TLB</title>\
-         <style>{}</style></head><body><header><p class=\"over\">Freehold probe tlb</p>\
-         <h1>Huge pages and this machine's TLB</h1><p class=\"facts\">{}</p>\
-         <section class=\"answer\" aria-label=\"The answer\">",
-        include_str!("../../report/style.css"),
-        Escaped(measured.processor.as_deref().unwrap_or("a processor that does not say its name"))
+    let mut out = sheet::open(
+        "probe tlb",
+        "Huge pages and this machine's TLB",
+        measured.processor.as_deref().unwrap_or("a processor that does not say its name"),
+        &measured.sentences(),
+        "",
+        "",
     );
-    for sentence in measured.sentences() {
-        let _ = write!(out, "<p>{}</p>", Escaped(&sentence));
-    }
-    out.push_str("</section></header><main>");
     figure(&mut out, measured, command, "random", |point| {
         [point.small.random_ns, point.huge.random_ns]
     });
     figure(&mut out, measured, command, "strided", |point| {
         [point.small.strided_ns, point.huge.strided_ns]
     });
-    let _ = write!(
-        out,
-        "</main><footer><p>Transparent huge pages: <code>{}</code>. Measured on one machine, at one \
-         moment. Made by Freehold {}.</p></footer></body></html>",
-        Escaped(measured.transparent_hugepage.as_deref().unwrap_or("not known")),
-        env!("CARGO_PKG_VERSION")
+    let remark = format!(
+        "Transparent huge pages: {}. Measured on one machine, at one moment.",
+        measured.transparent_hugepage.as_deref().unwrap_or("not known")
     );
+    sheet::close(&mut out, "freehold-probe-tlb.json", measured, measured.schema_version, &remark);
     out
 }
 

@@ -12,17 +12,23 @@ mod tables;
 use super::config::Plan;
 use super::orders::{self, Holds};
 use super::results::Results;
-use crate::human;
-use crate::report::base64;
 use crate::report::html::{self, Cell, Escaped, Figure};
+use crate::report::sheet;
 use std::fmt::Write;
 
 /// The whole page. `command` is what made it.
 pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
     let page = Page { plan, results, command };
-    let mut out = String::with_capacity(1 << 19);
-    page.head(&mut out);
-    out.push_str("<main>");
+    let mut out = sheet::open(
+        "study dmrt",
+        "DmRT for NUMA: published and ours",
+        &page.in_short(),
+        &results.answer,
+        "Ours is simulated: the policies are the code that ships, the machine, the requests and the costs \
+         are a model. What is published comes from the chapter's own simulator, whose sizes, lifetimes and \
+         capacities are not public. Intervals are 95 %.",
+        include_str!("page/style.css"),
+    );
     page.contents(&mut out);
     page.machine(&mut out);
     page.cases(&mut out);
@@ -30,8 +36,8 @@ pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
     page.account(&mut out);
     page.notes(&mut out);
     page.settings(&mut out);
-    out.push_str("</main>");
-    page.foot(&mut out);
+    let remark = "The row of every attempt is in attempts.parquet.";
+    sheet::close(&mut out, "study-dmrt.json", results, results.schema_version, remark);
     out
 }
 
@@ -42,34 +48,6 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn head(&self, out: &mut String) {
-        let _ = write!(
-            out,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; img-src data:\">\
-             <meta name=\"color-scheme\" content=\"light dark\">\
-             <link rel=\"icon\" href=\"data:,\"><title>DmRT for NUMA: published and ours</title>\
-             <style>{}{}</style></head><body><header><p class=\"over\">Freehold study dmrt</p>\
-             <h1>DmRT for NUMA: published and ours</h1><p class=\"facts\">{}</p>",
-            include_str!("../../report/style.css"),
-            include_str!("page/style.css"),
-            Escaped(&self.in_short())
-        );
-        out.push_str("<section class=\"answer\" aria-label=\"The answer\">");
-        for sentence in &self.results.answer {
-            let _ = write!(out, "<p>{}</p>", Escaped(sentence));
-        }
-        let _ = write!(
-            out,
-            "<p class=\"fine\">Ours is simulated: the policies are the code that ships, the machine, \
-             the requests and the costs are a model. What is published comes from the chapter's \
-             own simulator, whose sizes, lifetimes and capacities are not public. Intervals are \
-             95 %.</p></section></header>"
-        );
-    }
-
     fn in_short(&self) -> String {
         let tables = self.results.tables.len();
         format!(
@@ -243,21 +221,6 @@ impl Page<'_> {
             out,
             "<dt>made by</dt><dd><code>{}</code></dd></dl></figure>",
             Escaped(self.command)
-        );
-    }
-
-    fn foot(&self, out: &mut String) {
-        let json = serde_json::to_vec(self.results).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "<footer><p class=\"screen-only\"><a download=\"study-dmrt.json\" \
-             href=\"data:application/json;base64,{}\">Download every number of this page</a> as JSON, \
-             schema version {}, {}. The row of every attempt is in attempts.parquet.</p><p>Made by \
-             Freehold {}. This file is complete in itself and loads nothing.</p></footer></body></html>",
-            base64(&json),
-            self.results.schema_version,
-            human::bytes(json.len() as u64),
-            env!("CARGO_PKG_VERSION")
         );
     }
 }

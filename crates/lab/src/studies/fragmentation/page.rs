@@ -2,43 +2,24 @@
 
 use super::{Found, MEASURES, Results};
 use crate::human;
-use crate::report::base64;
-use crate::report::html::{self, Cell, Escaped, Figure};
-use std::fmt::Write;
+use crate::report::html::{self, Cell, Figure};
+use crate::report::sheet;
 
 /// The whole page. `command` is what made it.
 pub fn page(results: &Results, command: &str) -> String {
-    let mut out = String::with_capacity(1 << 17);
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <link rel=\"icon\" href=\"data:,\"><title>Fragmentation on recorded programs</title>\
-         <style>{}</style></head><body><header><p class=\"over\">Freehold study fragmentation</p>\
-         <h1>Fragmentation on recorded programs</h1>\
-         <p class=\"facts\">Programs and target were named before anything was measured.</p>\
-         <section class=\"answer\" aria-label=\"The answer\"><p>{}</p><p class=\"fine\">Simulated: \
-         exact, the same on every machine for the same traces. A bar is the cell's share of the worst \
-         of its column.</p></section></header><main>",
-        include_str!("../../report/style.css"),
-        Escaped(&results.answer())
+    let mut out = sheet::open(
+        "study fragmentation",
+        "Fragmentation on recorded programs",
+        "Programs and target were named before anything was measured.",
+        &[results.answer()],
+        "Simulated: exact, the same on every machine for the same traces. A bar is the cell's share of the \
+         worst of its column.",
+        "",
     );
     for found in &results.traces {
         program(&mut out, results, found, command);
     }
-    let json = serde_json::to_vec(results).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "</main><footer><p class=\"screen-only\"><a download=\"study-fragmentation.json\" \
-         href=\"data:application/json;base64,{}\">Download every number of this page</a> as JSON, \
-         schema version {}.</p><p>Made by Freehold {}. This file is complete in itself and loads \
-         nothing.</p></footer></body></html>",
-        base64(&json),
-        results.schema_version,
-        env!("CARGO_PKG_VERSION")
-    );
+    sheet::close(&mut out, "study-fragmentation.json", results, results.schema_version, "");
     out
 }
 

@@ -2,58 +2,35 @@
 
 use super::{PAPER_IN_USE, Results};
 use crate::human;
-use crate::report::base64;
-use crate::report::html::{self, Cell, Escaped, Figure};
+use crate::report::html::{self, Cell, Figure};
 use crate::report::lines::{Axis, LineChart, Series};
 use crate::report::scale::Unit;
-use std::fmt::Write;
+use crate::report::sheet;
 
 /// The whole page. `command` is what made it.
 pub fn page(results: &Results, command: &str) -> String {
-    let mut out = String::with_capacity(1 << 18);
-    head(&mut out, results);
-    out.push_str("<main>");
-    figure_1(&mut out, results, command);
-    speed_up(&mut out, results, command);
-    memory(&mut out, results, command);
-    let json = serde_json::to_vec(results).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "</main><footer><p class=\"screen-only\"><a download=\"freehold-study-radiosity.json\" \
-         href=\"data:application/json;base64,{}\">Download every number of this page</a> as JSON, schema \
-         version {}.</p><p>Made by Freehold {}. This file is complete in itself and loads nothing.</p>\
-         </footer></body></html>",
-        base64(&json),
-        results.schema_version,
-        env!("CARGO_PKG_VERSION")
-    );
-    out
-}
-
-fn head(out: &mut String, results: &Results) {
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <link rel=\"icon\" href=\"data:,\"><title>Radiosity under every allocator</title>\
-         <style>{}</style></head><body><header><p class=\"over\">Freehold study radiosity</p>\
-         <h1>Radiosity under every allocator</h1><p class=\"facts\">{} objects, {} allocators on {} \
-         processors, {} policies</p><section class=\"answer\" aria-label=\"The answer\">",
-        include_str!("../../report/style.css"),
+    let one_thread = results.allocators.iter().filter(|summary| summary.threads == 1);
+    let facts = format!(
+        "{} objects, {} allocators on {} processors, {} policies",
         human::exact(results.profile.objects),
-        results.allocators.iter().filter(|summary| summary.threads == 1).count(),
+        one_thread.count(),
         results.processors,
         results.policies.len()
     );
-    for sentence in results.answer() {
-        let _ = write!(out, "<p>{}</p>", Escaped(&sentence));
-    }
-    out.push_str(
-        "<p class=\"fine\">The two allocators of IRIX that the paper measured cannot be had. First fit and \
-         best fit under one lock stand in for them.</p></section></header>",
+    let mut out = sheet::open(
+        "study radiosity",
+        "Radiosity under every allocator",
+        &facts,
+        &results.answer(),
+        "The two allocators of IRIX that the paper measured cannot be had. First fit and best fit under one \
+         lock stand in for them.",
+        "",
     );
+    figure_1(&mut out, results, command);
+    speed_up(&mut out, results, command);
+    memory(&mut out, results, command);
+    sheet::close(&mut out, "freehold-study-radiosity.json", results, results.schema_version, "");
+    out
 }
 
 fn figure_1(out: &mut String, results: &Results, command: &str) {

@@ -5,25 +5,31 @@
 use super::packing::Packing;
 use super::tables::{COSTS, Cell as Beside, Results, Row, SHARINGS, Share};
 use crate::human;
-use crate::report::base64;
 use crate::report::html::{self, Cell, Escaped, Figure};
 use crate::report::lines::{Axis, LineChart, Series};
 use crate::report::scale::Unit;
+use crate::report::sheet;
 use std::fmt::Write;
 
 /// The whole page. `command` is what made it.
 pub fn page(results: &Results, command: &str) -> String {
     let page = Page { results, command };
-    let mut out = String::with_capacity(1 << 18);
-    page.head(&mut out);
-    out.push_str("<main>");
+    let mut out = sheet::open(
+        "study tlb",
+        "Page sizes and the TLB: published and ours",
+        &page.in_short(),
+        &results.answer(),
+        "Ours is simulated: a recorded run of our own radiosity program, placed by a policy, on a model of \
+         the Origin2000. Published is Table 1 of Cavin and Alonso, measured by them on a scene that is not \
+         public.",
+        "",
+    );
     page.table_1(&mut out);
     page.caches(&mut out);
     page.sharing(&mut out);
     page.placement(&mut out);
     page.assumptions(&mut out);
-    out.push_str("</main>");
-    page.foot(&mut out);
+    sheet::close(&mut out, "freehold-study-tlb.json", results, results.schema_version, "");
     out
 }
 
@@ -33,31 +39,6 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn head(&self, out: &mut String) {
-        let _ = write!(
-            out,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; img-src data:\">\
-             <meta name=\"color-scheme\" content=\"light dark\">\
-             <link rel=\"icon\" href=\"data:,\"><title>Page sizes and the TLB: published and ours</title>\
-             <style>{}</style></head><body><header><p class=\"over\">Freehold study tlb</p>\
-             <h1>Page sizes and the TLB: published and ours</h1><p class=\"facts\">{}</p>\
-             <section class=\"answer\" aria-label=\"The answer\">",
-            include_str!("../../report/style.css"),
-            Escaped(&self.in_short())
-        );
-        for sentence in self.results.answer() {
-            let _ = write!(out, "<p>{}</p>", Escaped(&sentence));
-        }
-        out.push_str(
-            "<p class=\"fine\">Ours is simulated: a recorded run of our own radiosity program, placed by \
-             a policy, on a model of the Origin2000. Published is Table 1 of Cavin and Alonso, \
-             measured by them on a scene that is not public.</p></section></header>",
-        );
-    }
-
     fn in_short(&self) -> String {
         let sample = &self.results.sample;
         format!(
@@ -344,20 +325,6 @@ impl Page<'_> {
              savings; the 44 % would need the remaining misses to cost more than the saved ones.",
         );
         out.push_str("</dl></figure>");
-    }
-
-    fn foot(&self, out: &mut String) {
-        let json = serde_json::to_vec(self.results).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "<footer><p class=\"screen-only\"><a download=\"freehold-study-tlb.json\" \
-             href=\"data:application/json;base64,{}\">Download every number of this page</a> as JSON, \
-             schema version {}.</p><p>Made by Freehold {}. This file is complete in itself and loads \
-             nothing.</p></footer></body></html>",
-            base64(&json),
-            self.results.schema_version,
-            env!("CARGO_PKG_VERSION")
-        );
     }
 }
 
