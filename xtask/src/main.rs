@@ -1,6 +1,7 @@
 //! The project's own chores, so that people and CI run the very same commands.
 
 mod bench;
+mod guest;
 mod soak;
 mod sources;
 mod tidy;
@@ -27,6 +28,8 @@ enum Chore {
     Tidy,
     /// Measure Freehold beside its peers: time, memory, latency, start-up, instructions (bench/README.md).
     Bench(bench::Options),
+    /// Run a command on a machine with several memories: a stock Linux under QEMU.
+    Guest(guest::Options),
     /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
     Soak(soak::Options),
     /// Find the longest call of the real-time heap and its peers, in instructions.
@@ -38,6 +41,7 @@ enum Chore {
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
+        Chore::Guest(options) => guest::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Worst(options) => worst::run(&options),
         Chore::Bench(options) => bench::run(&options),
