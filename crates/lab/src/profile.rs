@@ -11,6 +11,7 @@
 
 mod calls;
 mod curve;
+mod figures;
 mod frees_between;
 mod histogram;
 mod live;
@@ -23,9 +24,10 @@ mod total;
 
 pub use calls::Calls;
 pub use curve::Point;
+pub use figures::{Figures, Lifetimes, Peak};
 pub use frees_between::FreesBetween;
 pub use histogram::Bucket;
-pub use process::{Lifetimes, Peak, ProcessProfile, ThreadProfile};
+pub use process::{ProcessProfile, ThreadProfile};
 pub use size_by_lifetime::Cell;
 pub use top_sizes::TopSize;
 pub use total::TotalProfile;

@@ -173,7 +173,7 @@ fn examine(
     let mut progress = |done, total| bar.set(done, total);
     let profile = profile::profile(trace, Some(process), &mut progress, interrupted)?;
     Ok(profile.map(|profile| {
-        let heat = HeatMap::of(&profile.total.size_by_lifetime);
+        let heat = HeatMap::of(&profile.total.figures.size_by_lifetime);
         (found, heat)
     }))
 }

@@ -19,7 +19,7 @@ const MOST_DAMAGES: usize = 10;
 #[command(after_help = "Examples:
   freehold info app.fht                  all processes together, and a line for each
   freehold info app.fht --process 1      one process, with its threads
-  freehold info app.fht --json | jq .total.peak
+  freehold info app.fht --json | jq .total.figures.peak
 
 Sizes are bytes asked for. A lifetime runs from the allocation to the free.
 Memory grows with the peak of live objects, never with the length of the trace.

@@ -1,39 +1,15 @@
 //! One process: its events folded into counts, histograms and curves.
 
 use super::calls::Calls;
-use super::curve::{Curve, Point};
+use super::figures::{Figures, Level, Lifetimes};
 use super::frees_between::{FreesBetween, Matrix};
-use super::histogram::{Bucket, Histogram};
+use super::histogram::Histogram;
 use super::live::{Live, LiveTable};
-use super::size_by_lifetime::{Cell, SizeByLifetime};
-use super::top_sizes::{TopSize, TopSizes};
+use super::size_by_lifetime::SizeByLifetime;
+use super::top_sizes::TopSizes;
 use freehold_trace::{Event, Header, ObjectId, ProcessInfo, Request, ThreadId, Tick};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-
-/// The most that was live at once, by bytes, and when.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Peak {
-    /// Live bytes.
-    pub bytes: u64,
-    /// Live objects at that moment.
-    pub objects: u64,
-    /// When: seconds from the beginning of the trace.
-    pub at_s: f64,
-    /// When: bytes allocated before.
-    pub at_bytes: u64,
-}
-
-/// How long objects lived, counted in three ways; objects that were never freed are not here.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Lifetimes {
-    /// In events of the process.
-    pub events: Vec<Bucket>,
-    /// In bytes the process allocated meanwhile.
-    pub bytes: Vec<Bucket>,
-    /// In seconds.
-    pub seconds: Vec<Bucket>,
-}
 
 /// One thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -59,32 +35,9 @@ pub struct ThreadProfile {
 pub struct ProcessProfile {
     /// Who it is.
     pub process: ProcessInfo,
-    /// Events.
-    pub events: u64,
-    /// Counts by kind.
-    pub calls: Calls,
-    /// Bytes asked for: sizes of allocations and growth by reallocations.
-    pub allocated_bytes: u64,
-    /// Most live bytes.
-    pub peak: Peak,
-    /// Most live objects, at whatever moment.
-    pub peak_objects: u64,
-    /// Live bytes at the end: never freed.
-    pub end_bytes: u64,
-    /// Live objects at the end.
-    pub end_objects: u64,
-    /// Sizes asked for, bytes.
-    pub sizes: Vec<Bucket>,
-    /// The most frequent sizes.
-    pub top_sizes: Vec<TopSize>,
-    /// Lifetimes of freed objects.
-    pub lifetimes: Lifetimes,
-    /// Size × lifetime of freed objects.
-    pub size_by_lifetime: Vec<Cell>,
-    /// Live memory over bytes allocated.
-    pub live_over_bytes: Vec<Point>,
-    /// Live memory over seconds.
-    pub live_over_seconds: Vec<Point>,
+    /// What it did, in figures.
+    #[serde(flatten)]
+    pub figures: Figures,
     /// Each thread.
     pub threads: Vec<ThreadProfile>,
     /// The thread matrix: who frees whose.
@@ -118,13 +71,7 @@ pub(super) struct Process {
     info: ProcessInfo,
     pub(super) sums: Sums,
     table: LiveTable,
-    bytes: u64,
-    objects: u64,
-    peak: Peak,
-    peak_tick: Tick,
-    peak_objects: u64,
-    over_bytes: Curve,
-    over_ticks: Curve,
+    level: Level,
     threads: Vec<ThreadProfile>,
     thread_index: FxHashMap<u32, usize>,
     /// The thread whose run is being read.
@@ -134,18 +81,11 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(info: &ProcessInfo) -> Self {
-        let (bytes, objects) = (info.inherited_bytes, info.inherited_objects);
         Self {
             info: info.clone(),
             sums: Sums::default(),
             table: LiveTable::default(),
-            bytes,
-            objects,
-            peak: Peak { bytes, objects, ..Peak::default() },
-            peak_tick: info.first,
-            peak_objects: objects,
-            over_bytes: Curve::new(0, bytes, objects),
-            over_ticks: Curve::new(info.first.0, bytes, objects),
+            level: Level::new(info.first, info.inherited_bytes, info.inherited_objects),
             threads: Vec::new(),
             thread_index: FxHashMap::default(),
             current: 0,
@@ -175,14 +115,7 @@ impl Process {
             Event::Inherit { object, request } => self.inherit(tick, object, &request),
             _ => return self.count_other(event),
         };
-        self.over_bytes.add(self.sums.allocated, self.bytes, self.objects);
-        self.over_ticks.add(tick.0, self.bytes, self.objects);
-        if self.bytes > self.peak.bytes {
-            let (bytes, objects) = (self.bytes, self.objects);
-            self.peak = Peak { bytes, objects, at_s: 0.0, at_bytes: self.sums.allocated };
-            self.peak_tick = tick;
-        }
-        self.peak_objects = self.peak_objects.max(self.objects);
+        self.level.mark(tick, self.sums.allocated);
         change
     }
 
@@ -231,15 +164,15 @@ impl Process {
     }
 
     fn grow(&mut self, bytes: u64, objects: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.objects += objects;
+        self.level.bytes = self.level.bytes.saturating_add(bytes);
+        self.level.objects += objects;
         self.sums.allocated = self.sums.allocated.saturating_add(bytes);
     }
 
     /// An object is live no more.
     fn remove(&mut self, old: &Live) -> Change {
-        self.bytes = self.bytes.saturating_sub(old.size);
-        self.objects = self.objects.saturating_sub(1);
+        self.level.bytes = self.level.bytes.saturating_sub(old.size);
+        self.level.objects = self.level.objects.saturating_sub(1);
         if old.inherited {
             return Change::default();
         }
@@ -276,7 +209,7 @@ impl Process {
         self.sums.calls.remote_reallocs += u64::from(old.owner != thread.thread);
         *live = Live { size: new, owner: thread.thread, inherited: false, ..old };
         let grown = new.saturating_sub(old.size);
-        self.bytes = self.bytes.saturating_sub(old.size).saturating_add(new);
+        self.level.bytes = self.level.bytes.saturating_sub(old.size).saturating_add(new);
         self.sums.allocated = self.sums.allocated.saturating_add(grown);
         match old.inherited {
             // The resized copy is the child's own.
@@ -290,30 +223,17 @@ impl Process {
         self.sums.calls.inherited += 1;
         // Where the table of processes was lost, this is the first that is heard of the object.
         if self.sums.calls.inherited > self.info.inherited_objects {
-            self.bytes = self.bytes.saturating_add(request.size);
-            self.objects += 1;
+            self.level.bytes = self.level.bytes.saturating_add(request.size);
+            self.level.objects += 1;
         }
         self.place(tick, object, request.size, true)
     }
 
     pub(super) fn finish(mut self, header: &Header) -> ProcessProfile {
-        let second = 1.0 / header.ticks_per_second.max(1) as f64;
         self.threads.sort_by_key(|thread| thread.thread);
         ProcessProfile {
             process: self.info,
-            events: self.sums.events,
-            calls: self.sums.calls,
-            allocated_bytes: self.sums.allocated,
-            peak: Peak { at_s: header.seconds(self.peak_tick), ..self.peak },
-            peak_objects: self.peak_objects,
-            end_bytes: self.bytes,
-            end_objects: self.objects,
-            sizes: self.sums.sizes.finish(1.0),
-            top_sizes: self.sums.top.finish(),
-            lifetimes: self.sums.lifetimes(second),
-            size_by_lifetime: self.sums.heat.finish(second),
-            live_over_bytes: self.over_bytes.finish(1.0),
-            live_over_seconds: self.over_ticks.finish(second),
+            figures: self.level.finish(&self.sums, header),
             threads: self.threads,
             frees_between: self.matrix.finish(),
         }

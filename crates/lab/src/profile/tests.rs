@@ -55,27 +55,27 @@ fn counts_peaks_and_lifetimes() {
         ],
     );
     let process = &profile.processes[0];
-    assert_eq!(process.events, 7);
-    assert_eq!((process.calls.malloc, process.calls.reallocs), (3, 1));
-    assert_eq!((process.calls.frees, process.calls.remote_frees), (1, 1));
-    assert_eq!((process.calls.unknown_frees, process.calls.failed), (1, 1));
-    assert_eq!(process.calls.contradictions, 0);
-    assert_eq!(process.allocated_bytes, 178, "100 + 50 + growth of 20 + 8");
-    assert_eq!(process.peak, Peak { bytes: 170, objects: 2, at_s: 2.0, at_bytes: 170 });
-    assert_eq!((process.end_bytes, process.end_objects), (78, 2));
+    assert_eq!(process.figures.events, 7);
+    assert_eq!((process.figures.calls.malloc, process.figures.calls.reallocs), (3, 1));
+    assert_eq!((process.figures.calls.frees, process.figures.calls.remote_frees), (1, 1));
+    assert_eq!((process.figures.calls.unknown_frees, process.figures.calls.failed), (1, 1));
+    assert_eq!(process.figures.calls.contradictions, 0);
+    assert_eq!(process.figures.allocated_bytes, 178, "100 + 50 + growth of 20 + 8");
+    assert_eq!(process.figures.peak, Peak { bytes: 170, objects: 2, at_s: 2.0, at_bytes: 170 });
+    assert_eq!((process.figures.end_bytes, process.figures.end_objects), (78, 2));
     let lived = |buckets: &[Bucket]| {
         assert_eq!(buckets.iter().map(|b| b.count).sum::<u64>(), 1);
         buckets[0].from
     };
-    assert_eq!(lived(&process.lifetimes.events), 3.0);
-    assert_eq!(lived(&process.lifetimes.bytes), 160.0, "170 since before it, to an eighth");
-    assert!((lived(&process.lifetimes.seconds) - 3.0).abs() < 0.4);
+    assert_eq!(lived(&process.figures.lifetimes.events), 3.0);
+    assert_eq!(lived(&process.figures.lifetimes.bytes), 160.0, "170 since before it, to an eighth");
+    assert!((lived(&process.figures.lifetimes.seconds) - 3.0).abs() < 0.4);
     let pair = FreesBetween { owner: 0, by: 1, frees: 1, bytes: 100 };
     assert_eq!(process.frees_between, [pair]);
     assert_eq!(process.threads.len(), 2);
-    assert_eq!(process.live_over_seconds.last().unwrap().bytes, 78);
-    assert_eq!((profile.total.peak.bytes, profile.total.threads), (170, 2));
-    assert_eq!((profile.total.end_bytes, profile.total.seconds), (78, 5.0));
+    assert_eq!(process.figures.live_over_seconds.last().unwrap().bytes, 78);
+    assert_eq!((profile.total.figures.peak.bytes, profile.total.threads), (170, 2));
+    assert_eq!((profile.total.figures.end_bytes, profile.total.seconds), (78, 5.0));
 }
 
 #[test]
@@ -102,20 +102,20 @@ fn inherited_objects_are_live_in_the_child_and_count_once_in_total() {
         ],
     );
     let child = &profile.processes[1];
-    assert_eq!(child.live_over_bytes[0].max_bytes, 300);
-    assert_eq!((child.end_bytes, child.end_objects), (1100, 2));
-    assert_eq!((child.calls.inherited, child.calls.frees), (1, 1));
-    assert!(child.lifetimes.events.is_empty(), "where it began is not known to the child");
-    assert_eq!(profile.total.peak.bytes, 1300, "the parent's 300 and the child's own 1000");
-    let last = profile.total.live_over_seconds.last().unwrap();
+    assert_eq!(child.figures.live_over_bytes[0].max_bytes, 300);
+    assert_eq!((child.figures.end_bytes, child.figures.end_objects), (1100, 2));
+    assert_eq!((child.figures.calls.inherited, child.figures.calls.frees), (1, 1));
+    assert!(child.figures.lifetimes.events.is_empty(), "where it began is not known to the child");
+    assert_eq!(profile.total.figures.peak.bytes, 1300, "the parent's 300 and the child's own 1000");
+    let last = profile.total.figures.live_over_seconds.last().unwrap();
     assert_eq!(last.bytes, 301, "the child ended");
-    assert_eq!((profile.total.end_bytes, profile.total.end_objects), (1301, 4));
+    assert_eq!((profile.total.figures.end_bytes, profile.total.figures.end_objects), (1301, 4));
 }
 
 #[test]
 fn no_events() {
     let profile = profile_of(vec![], &[]);
-    assert_eq!((profile.total.events, profile.processes.len()), (0, 0));
+    assert_eq!((profile.total.figures.events, profile.processes.len()), (0, 0));
     assert!(serde_json::to_string(&profile).unwrap().contains("\"schema\":1"));
 }
 
@@ -125,6 +125,6 @@ fn events_that_contradict_others_are_counted() {
         vec![],
         &[(0, 0, 0, free(7, false)), (1, 0, 0, alloc(0, 4)), (2, 0, 0, alloc(0, 5))],
     );
-    assert_eq!(profile.total.calls.contradictions, 2);
-    assert_eq!((profile.total.end_bytes, profile.total.end_objects), (5, 1));
+    assert_eq!(profile.total.figures.calls.contradictions, 2);
+    assert_eq!((profile.total.figures.end_bytes, profile.total.figures.end_objects), (5, 1));
 }

@@ -2,7 +2,7 @@
 
 use super::draw::{Row, Style, WIDTH, area, bar, doublings};
 use freehold_lab::human;
-use freehold_lab::profile::{Bucket, Calls, Point, ProcessProfile, Profile};
+use freehold_lab::profile::{Bucket, Figures, Point, ProcessProfile, Profile};
 use freehold_trace::{Begin, Ending, Header};
 use std::fmt::Write;
 use std::path::Path;
@@ -24,9 +24,9 @@ pub fn page(path: &Path, profile: &Profile, whole: bool, style: Style) -> String
     page.top(path, profile);
     match &profile.processes[..] {
         // Of several processes, the total has everything that can be added up.
-        [one] => page.figures(&Figures::of_process(one)),
-        [one, ..] if !whole => page.figures(&Figures::of_process(one)),
-        _ => page.figures(&Figures::of_total(profile)),
+        [one] => page.figures(&one.figures, None),
+        [one, ..] if !whole => page.figures(&one.figures, None),
+        _ => page.figures(&profile.total.figures, Some(profile.total.seconds)),
     }
     if let [one] = &profile.processes[..] {
         page.threads(one);
@@ -37,57 +37,6 @@ pub fn page(path: &Path, profile: &Profile, whole: bool, style: Style) -> String
         page.line(&format!("Note: {note}"));
     }
     page.out
-}
-
-/// What total and process have in common.
-struct Figures<'a> {
-    calls: &'a Calls,
-    allocated_bytes: u64,
-    peak: freehold_lab::profile::Peak,
-    peak_objects: u64,
-    end: (u64, u64),
-    sizes: &'a [Bucket],
-    lifetimes: &'a [Bucket],
-    top_sizes: &'a [freehold_lab::profile::TopSize],
-    over_seconds: &'a [Point],
-    over_bytes: &'a [Point],
-    until: f64,
-}
-
-impl<'a> Figures<'a> {
-    fn of_total(profile: &'a Profile) -> Self {
-        let total = &profile.total;
-        let first = total.live_over_seconds.first().map_or(0.0, |point| point.at);
-        Self {
-            calls: &total.calls,
-            allocated_bytes: total.allocated_bytes,
-            peak: total.peak,
-            peak_objects: total.peak_objects,
-            end: (total.end_bytes, total.end_objects),
-            sizes: &total.sizes,
-            lifetimes: &total.lifetimes.seconds,
-            top_sizes: &total.top_sizes,
-            over_seconds: &total.live_over_seconds,
-            over_bytes: &total.live_over_bytes,
-            until: first + total.seconds,
-        }
-    }
-
-    fn of_process(process: &'a ProcessProfile) -> Self {
-        Self {
-            calls: &process.calls,
-            allocated_bytes: process.allocated_bytes,
-            peak: process.peak,
-            peak_objects: process.peak_objects,
-            end: (process.end_bytes, process.end_objects),
-            sizes: &process.sizes,
-            lifetimes: &process.lifetimes.seconds,
-            top_sizes: &process.top_sizes,
-            over_seconds: &process.live_over_seconds,
-            over_bytes: &process.live_over_bytes,
-            until: process.live_over_seconds.last().map_or(0.0, |point| point.at),
-        }
-    }
 }
 
 struct Page<'a> {
@@ -153,39 +102,57 @@ impl Page<'_> {
         }
         let processes = plural(profile.processes.len() as u64, "process", "processes");
         let threads = plural(total.threads, "thread", "threads");
-        self.entry("events", &format!("{} in {processes}, {threads}", human::exact(total.events)));
+        self.entry(
+            "events",
+            &format!("{} in {processes}, {threads}", human::exact(total.figures.events)),
+        );
         if !self.header.ticks_are_events {
             let seconds = human::seconds(total.seconds);
-            let rate = human::count((total.events as f64 / total.seconds.max(1e-9)) as u64);
-            let rate =
-                if total.events > 1 { format!(", {rate} events a second") } else { String::new() };
+            let rate = human::count((total.figures.events as f64 / total.seconds.max(1e-9)) as u64);
+            let rate = if total.figures.events > 1 {
+                format!(", {rate} events a second")
+            } else {
+                String::new()
+            };
             self.entry("time", &format!("{seconds}{rate}"));
         }
-        let each = profile.file_bytes as f64 / total.events.max(1) as f64;
-        let each = if total.events > 0 { format!(", {each:.2} B an event") } else { String::new() };
+        let each = profile.file_bytes as f64 / total.figures.events.max(1) as f64;
+        let each = if total.figures.events > 0 {
+            format!(", {each:.2} B an event")
+        } else {
+            String::new()
+        };
         self.entry("file", &format!("{}{each}", human::bytes(profile.file_bytes)));
     }
 
-    fn figures(&mut self, figures: &Figures<'_>) {
+    /// `seconds` from the first event to the last where the curve ends before.
+    fn figures(&mut self, figures: &Figures, seconds: Option<f64>) {
         self.summary(figures);
         if figures.calls.allocations() + figures.calls.reallocs == 0 {
             return self.line("\nNo allocations.");
         }
         let axis = if self.header.ticks_are_events { "events" } else { "seconds" };
-        let (first, until) =
-            (figures.over_seconds.first().map_or(0.0, |point| point.at), figures.until);
+        let points = &figures.live_over_seconds;
+        let first = points.first().map_or(0.0, |point| point.at);
+        let last = points.last().map_or(0.0, |point| point.at);
+        let until = seconds.map_or(last, |seconds| first + seconds);
         let ends = (self.moment(first), self.moment(until));
-        self.curve(&format!("Live bytes over {axis}"), figures.over_seconds, until, ends);
+        self.curve(&format!("Live bytes over {axis}"), points, until, ends);
         let allocated = figures.allocated_bytes;
         let ends = ("0 B".into(), format!("{} allocated", human::bytes(allocated)));
-        self.curve("Live bytes over bytes allocated", figures.over_bytes, allocated as f64, ends);
-        self.histogram("Sizes", &doublings(figures.sizes, 1.0), |from| human::bytes(from as u64));
+        self.curve(
+            "Live bytes over bytes allocated",
+            &figures.live_over_bytes,
+            allocated as f64,
+            ends,
+        );
+        self.histogram("Sizes", &doublings(&figures.sizes, 1.0), |from| human::bytes(from as u64));
         self.top_sizes(figures);
-        self.lifetimes(figures.lifetimes);
+        self.lifetimes(&figures.lifetimes.seconds);
     }
 
-    fn summary(&mut self, figures: &Figures<'_>) {
-        let calls = figures.calls;
+    fn summary(&mut self, figures: &Figures) {
+        let calls = &figures.calls;
         let (bytes, many) =
             (human::bytes(figures.allocated_bytes), human::count(calls.allocations()));
         self.heading("Totals");
@@ -225,7 +192,7 @@ impl Page<'_> {
         if figures.peak_objects > peak.objects {
             self.entry("", &format!("{} objects at most", human::count(figures.peak_objects)));
         }
-        let (bytes, objects) = (human::bytes(figures.end.0), human::count(figures.end.1));
+        let (bytes, objects) = (human::bytes(figures.end_bytes), human::count(figures.end_objects));
         self.entry("never freed", &format!("{bytes} in {objects} objects"));
     }
 
@@ -261,7 +228,7 @@ impl Page<'_> {
         }
     }
 
-    fn top_sizes(&mut self, figures: &Figures<'_>) {
+    fn top_sizes(&mut self, figures: &Figures) {
         let all = figures.calls.allocations().max(1) as f64;
         let sizes = figures
             .top_sizes
@@ -356,10 +323,10 @@ impl Page<'_> {
             let line = format!(
                 "  {:<5} {:>9} {:>10} {:>10} {:>10}  {:<11} {}{}",
                 format!("P{}", info.id.0),
-                human::count(process.events),
-                human::bytes(process.allocated_bytes),
-                human::bytes(process.peak.bytes),
-                human::bytes(process.end_bytes),
+                human::count(process.figures.events),
+                human::bytes(process.figures.allocated_bytes),
+                human::bytes(process.figures.peak.bytes),
+                human::bytes(process.figures.end_bytes),
                 began(info.begins, info.parent.map(|parent| parent.0)),
                 ended(info.ended),
                 shown(&info.command),

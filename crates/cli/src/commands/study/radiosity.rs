@@ -115,10 +115,10 @@ fn replay(
     let Some(found) = found else { return Ok(None) };
     let total = found.total;
     let profiled = Profiled {
-        allocated: total.allocated_bytes,
-        peak_live: total.peak.bytes,
-        objects: total.calls.allocations(),
-        curve: total.live_over_bytes,
+        allocated: total.figures.allocated_bytes,
+        peak_live: total.figures.peak.bytes,
+        objects: total.figures.calls.allocations(),
+        curve: total.figures.live_over_bytes,
     };
     let mut bar = ui::Progress::new("replaying");
     let survey = simulate::survey(trace, process, &mut |_, _| {}, interrupted)?;
