@@ -29,6 +29,30 @@ pub struct Axis {
     pub from: f64,
     /// Highest value shown, where the data's own highest would hide the rest.
     pub cap: Option<f64>,
+    /// Whether it is logarithmic: from the lowest value above zero, whatever `from` says.
+    pub log: bool,
+}
+
+impl Axis {
+    /// From zero to the highest value.
+    pub fn linear(title: &'static str, unit: Unit) -> Self {
+        Self { title, unit, from: 0.0, cap: None, log: false }
+    }
+
+    /// From the lowest value above zero to the highest, each power as far from the next.
+    pub fn log(title: &'static str, unit: Unit) -> Self {
+        Self { log: true, ..Self::linear(title, unit) }
+    }
+
+    fn scale(&self, values: impl Iterator<Item = f64> + Clone, pixels: (f64, f64)) -> Scale {
+        let highest = values.clone().fold(self.from, f64::max);
+        let highest = self.cap.map_or(highest, |cap| cap.min(highest));
+        if self.log {
+            let lowest = values.filter(|value| *value > 0.0).fold(highest, f64::min);
+            return Scale::log(lowest, highest, pixels, self.unit);
+        }
+        Scale::linear(self.from, highest, pixels, self.unit)
+    }
 }
 
 /// A chart of lines over a common ground.
@@ -114,14 +138,10 @@ impl LineChart {
     }
 
     fn scales(&self, frame: &Frame) -> (Scale, Scale) {
-        let all = || self.series.iter().chain(&self.ground).flat_map(|series| &series.points);
-        let across = all().map(|p| p.0).fold(self.x.from, f64::max);
-        let highest = all().map(|p| p.1).fold(self.y.from, f64::max);
-        let up = self.y.cap.map_or(highest, |cap| cap.min(highest));
-        let pixels = (frame.left, frame.width - frame.right);
-        let x = Scale::linear(self.x.from, across, pixels, self.x.unit);
-        let pixels = (frame.height - frame.bottom, frame.top);
-        (x, Scale::linear(self.y.from, up, pixels, self.y.unit).rounded_up())
+        let all = self.series.iter().chain(&self.ground).flat_map(|series| &series.points);
+        let x = self.x.scale(all.clone().map(|p| p.0), (frame.left, frame.width - frame.right));
+        let y = self.y.scale(all.map(|p| p.1), (frame.height - frame.bottom, frame.top));
+        (x, y.rounded_up())
     }
 
     fn open(&self, frame: &Frame, id: &str, title: &str, description: &str) -> String {
@@ -133,7 +153,7 @@ impl LineChart {
         let (Some(first), Some(last)) = (ground.points.first(), ground.points.last()) else {
             return;
         };
-        let base = y.at(self.y.from);
+        let base = y.at(if self.y.log { 0.0 } else { self.y.from });
         let _ = write!(svg, "<path class=\"ground\" d=\"M{:.1} {base:.1}", x.at(first.0));
         for point in &ground.points {
             let _ = write!(svg, "L{:.1} {:.1}", x.at(point.0), y.at(point.1));
@@ -286,13 +306,12 @@ mod tests {
             };
             (0..n).map(line).collect()
         };
-        let axis = |title, unit| Axis { title, unit, from: 0.0, cap: None };
         let chart = |n| LineChart {
             id: "memory".into(),
             title: "Memory".into(),
             description: "…".into(),
-            x: axis("bytes allocated", Unit::Bytes),
-            y: axis("memory", Unit::Bytes),
+            x: Axis::linear("bytes allocated", Unit::Bytes),
+            y: Axis::linear("memory", Unit::Bytes),
             ground: None,
             series: series(n),
         };

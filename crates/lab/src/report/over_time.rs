@@ -30,7 +30,7 @@ impl Across {
             Self::Bytes => ("bytes allocated since the start", Unit::Bytes),
             Self::Seconds => ("time of the recorded program", Unit::Seconds),
         };
-        Axis { title, unit, from: 0.0, cap: None }
+        Axis::linear(title, unit)
     }
 }
 
@@ -141,7 +141,7 @@ fn memory_chart(
         title: title.to_owned(),
         description: "A line for each: memory in use over time, above the live bytes.".into(),
         x: across.axis(),
-        y: Axis { title: "memory", unit: Unit::Bytes, from: 0.0, cap: None },
+        y: Axis::linear("memory", Unit::Bytes),
         ground: alive,
         series: series(outcomes, |p| Some((across.of(p), p.used as f64))),
     }
@@ -187,10 +187,9 @@ fn ratio_chart(
         description: "A line for each: memory divided by live bytes over time.".into(),
         x: across.axis(),
         y: Axis {
-            title: "memory ÷ alive",
-            unit: Unit::Times,
             from: lowest(outcomes),
             cap: Some(cap),
+            ..Axis::linear("memory ÷ alive", Unit::Times)
         },
         ground: None,
         series: series(outcomes, |p| Some((across.of(p), ratio(p)?))),

@@ -44,15 +44,20 @@ impl Scale {
         Self { from, to, start: pixels.0, end: pixels.1, unit, log: false }
     }
 
-    /// A logarithmic axis over whole decades around the values (which must be positive).
+    /// A logarithmic axis over whole decades around the values (which must be positive); of bytes, over
+    /// whole powers of two.
     pub fn log(from: f64, to: f64, pixels: (f64, f64), unit: Unit) -> Self {
-        let from = 10f64.powf(from.max(1e-3).log10().floor());
-        let to = 10f64.powf(to.max(from * 10.0).log10().ceil());
+        let base = log_base(unit);
+        let from = base.powf((from.max(1e-3).ln() / base.ln() + 1e-9).floor());
+        let to = base.powf((to.max(from * base).ln() / base.ln() - 1e-9).ceil());
         Self { from, to, start: pixels.0, end: pixels.1, unit, log: true }
     }
 
     /// The same axis, reaching up to its next tick.
     pub fn rounded_up(mut self) -> Self {
+        if self.log {
+            return self;
+        }
         let step = step(self.to - self.from, self.unit);
         self.to = (self.to / step - 1e-9).ceil() * step;
         self
@@ -68,12 +73,14 @@ impl Scale {
         self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
     }
 
-    /// Labelled places, in rising order: about five on a linear axis, the decades on a logarithmic.
+    /// Labelled places, in rising order: about five on a linear axis, at most eight powers on a logarithmic.
     pub fn ticks(&self) -> Vec<Tick> {
         let values: Vec<f64> = if self.log {
-            let (low, high) = (self.from.log10().round() as i32, self.to.log10().round() as i32);
+            let base = log_base(self.unit);
+            let power = |value: f64| (value.ln() / base.ln()).round() as i32;
+            let (low, high) = (power(self.from), power(self.to));
             let every = ((high - low) / 7 + 1) as usize;
-            (low..=high).step_by(every).map(|power| 10f64.powi(power)).collect()
+            (low..=high).step_by(every).map(|power| base.powi(power)).collect()
         } else {
             let step = step(self.to - self.from, self.unit);
             let first = (self.from / step - 1e-9).ceil() as i64;
@@ -102,6 +109,10 @@ impl Scale {
         }
         join(value / base.powi(unit as i32), units[unit])
     }
+}
+
+fn log_base(unit: Unit) -> f64 {
+    if unit == Unit::Bytes { 2.0 } else { 10.0 }
 }
 
 fn seconds_label(value: f64, largest: f64) -> String {
@@ -171,6 +182,9 @@ mod tests {
     fn decades_and_ratios() {
         let scale = Scale::log(18.0, 3.0e6, (0.0, 100.0), Unit::Nanoseconds);
         assert_eq!(labels(&scale), ["10 ns", "100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms"]);
+        let scale = Scale::log(3.0e5, 3.0e6, (0.0, 100.0), Unit::Bytes);
+        assert_eq!(labels(&scale), ["256 KiB", "512 KiB", "1 MiB", "2 MiB", "4 MiB"]);
+        assert_eq!((scale.at(262_144.0), scale.at(1048576.0), scale.at(0.0)), (0.0, 50.0, 0.0));
         let scale = Scale::linear(1.0, 2.0, (0.0, 100.0), Unit::Times);
         assert_eq!(labels(&scale), ["1×", "1.2×", "1.4×", "1.6×", "1.8×", "2×"]);
     }

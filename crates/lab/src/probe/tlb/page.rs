@@ -47,18 +47,15 @@ fn figure(
         _ => "One line of each page, page after page: prefetchers may run ahead.",
     };
     let series = ["4 KiB pages", "huge pages"].into_iter().enumerate().map(|(which, name)| {
-        let points = measured
-            .points
-            .iter()
-            .map(|point| ((point.bytes as f64 / f64::from(1 << 20)).log2(), get(point)[which]));
+        let points = measured.points.iter().map(|point| (point.bytes as f64, get(point)[which]));
         Series { name: name.to_owned(), colour: which, points: points.collect() }
     });
     let chart = LineChart {
         id: way.to_owned(),
         title: format!("A {way} step, by length of the buffer"),
         description: "With and without transparent huge pages.".to_owned(),
-        x: Axis { title: "log2 of the buffer in MiB", unit: Unit::Count, from: 0.0, cap: None },
-        y: Axis { title: "a step", unit: Unit::Nanoseconds, from: 0.0, cap: None },
+        x: Axis::log("length of the buffer", Unit::Bytes),
+        y: Axis::linear("a step", Unit::Nanoseconds),
         ground: None,
         series: series.collect(),
     };

@@ -40,8 +40,8 @@ fn figure_1(out: &mut String, results: &Results, command: &str) {
         id: "figure-1".to_owned(),
         title: "Live bytes over bytes allocated".to_owned(),
         description: "Grows to its peak at the end, as the solution does.".to_owned(),
-        x: Axis { title: "bytes allocated", unit: Unit::Bytes, from: 0.0, cap: None },
-        y: Axis { title: "live bytes", unit: Unit::Bytes, from: 0.0, cap: None },
+        x: Axis::linear("bytes allocated", Unit::Bytes),
+        y: Axis::linear("live bytes", Unit::Bytes),
         ground: None,
         series: vec![Series { name: "live".to_owned(), colour: 0, points }],
     };

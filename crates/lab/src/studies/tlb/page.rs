@@ -104,8 +104,8 @@ impl Page<'_> {
             id: format!("{what}-{divisor}"),
             title: format!("{title}, by processors ({reach})"),
             description: "Published and ours for both page sizes.".to_owned(),
-            x: Axis { title: "processors", unit: Unit::Count, from: 0.0, cap: None },
-            y: Axis { title: y, unit: Unit::Count, from: 0.0, cap: None },
+            x: Axis::linear("processors", Unit::Count),
+            y: Axis::linear(y, Unit::Count),
             ground: None,
             series,
         };
@@ -199,8 +199,8 @@ impl Page<'_> {
             id: "speed-up".to_owned(),
             title: "Speed-up by processors under each sharing scheme".to_owned(),
             description: "One lock stops scaling first.".to_owned(),
-            x: Axis { title: "processors", unit: Unit::Count, from: 0.0, cap: None },
-            y: Axis { title: "speed-up", unit: Unit::Times, from: 0.0, cap: None },
+            x: Axis::linear("processors", Unit::Count),
+            y: Axis::linear("speed-up", Unit::Times),
             ground: None,
             series,
         };
