@@ -11,12 +11,14 @@ use crate::process::HEAP;
 use crate::{heaps, options, profile, purger, secure, watch, word};
 use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::heap::Cache;
-use freehold_core::heap::cache::EMPTY;
 use freehold_core::machine::Machine;
 use freehold_core::sync::Lock;
 
+// Both in `.data`, the page of which the dynamic loader has written to: no fault at the start.
+#[unsafe(link_section = ".data.freehold_start")]
 static STARTING: Lock = Lock::new();
 /// The pthread key + 1; 0 before the start.
+#[unsafe(link_section = ".data.freehold_start")]
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// In the key's value, beside the (page-aligned) cache: the destructor has been called once.
@@ -50,7 +52,7 @@ fn attach() -> Option<Entered> {
         word::set_watched(Some(cache), watch::is_only(watch::SAMPLE));
         Entered::Watched(cache)
     } else {
-        word::set(cache);
+        word::set(Some(cache));
         Entered::Plain(cache)
     };
     // May allocate: after the word is set.
@@ -72,10 +74,9 @@ fn start() {
     }
     let machine = HEAP.machine();
     HEAP.set_key(machine.random());
-    // SAFETY: asks for a constant.
-    if let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) {
-        machine.set_page_size(page.max(machine.page_size()).min(64 * 1024));
-    }
+    // SAFETY: asks for a constant, which lies where the kernel put it: `sysconf` reads two more pages.
+    let page = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
+    machine.set_page_size(page.clamp(machine.page_size(), 64 * 1024));
     crate::stats::PAGE.main.fill(HEAP.roots());
     options::read();
     let mut key = 0;
@@ -104,7 +105,7 @@ unsafe extern "C" fn leave(value: *mut libc::c_void) {
     if value.addr() & SECOND_ROUND == 0 {
         return arm(cache, SECOND_ROUND);
     }
-    word::set(&EMPTY);
+    word::set(None);
     word::set_watched(None, false);
     HEAP.detach(cache);
     purger::consider();

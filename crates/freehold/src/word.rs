@@ -10,13 +10,22 @@
 //!
 //! Two instructions, no call: `thread_local!` in a shared library goes through `__tls_get_addr`.
 //! A few bytes fit the surplus that glibc keeps for libraries loaded late, so `dlopen` works. The
-//! first word's initial value points to the empty cache, which no fast path needs to tell from others.
+//! first word's initial value points to the empty cache, which no fast path needs to tell from others, and
+//! which nobody can write to: it lies among the constants.
 
 use core::arch::{asm, global_asm};
 use freehold_core::heap::Cache;
-use freehold_core::heap::cache::EMPTY;
 
 global_asm!(
+    ".pushsection .rodata.freehold_no_cache,\"a\",@progbits",
+    ".p2align 12",
+    ".hidden freehold_no_cache",
+    ".globl freehold_no_cache",
+    ".type freehold_no_cache, @object",
+    ".size freehold_no_cache, {len}",
+    "freehold_no_cache:",
+    ".zero {len}",
+    ".popsection",
     ".pushsection .tdata,\"awT\",@progbits",
     ".p2align 3",
     ".hidden freehold_thread_cache",
@@ -24,12 +33,18 @@ global_asm!(
     ".type freehold_thread_cache, @object",
     ".size freehold_thread_cache, 24",
     "freehold_thread_cache:",
-    ".quad {empty}",
+    ".quad freehold_no_cache",
     ".quad 0",
     ".quad 0",
     ".popsection",
-    empty = sym EMPTY,
+    len = const size_of::<Cache>(),
 );
+
+unsafe extern "C" {
+    /// The cache of a thread that has none yet: zero, which is a valid cache.
+    #[link_name = "freehold_no_cache"]
+    static EMPTY: Cache;
+}
 
 /// Reads the thread's word at an offset.
 macro_rules! read {
@@ -67,16 +82,17 @@ pub fn get() -> &'static Cache {
     }
 }
 
-/// Sets the cache that the calling thread's hot paths use.
-pub fn set(cache: &'static Cache) {
+/// Sets the cache that the calling thread's hot paths use; `None` for none.
+pub fn set(cache: Option<&'static Cache>) {
+    let cache = cache.map_or(&raw const EMPTY, core::ptr::from_ref);
     // SAFETY: as for `get`; no other thread writes this word.
-    unsafe { write!(0, core::ptr::from_ref(cache)) };
+    unsafe { write!(0, cache) };
 }
 
 /// Whether the calling thread has no cache that its hot paths may use.
 #[inline]
 pub fn is_empty(cache: &Cache) -> bool {
-    core::ptr::eq(cache, &EMPTY)
+    core::ptr::eq(cache, &raw const EMPTY)
 }
 
 /// In the second word: calls are sampled, and nothing else is watched.

@@ -12,12 +12,22 @@ use super::{BANK_UNITS, bank::Bank};
 /// Lists for every (used units, longest free run) and which of them hold anything.
 #[repr(C)]
 pub struct Index {
-    /// Bit `l` of entry `u`: some bank with `u` used units has a longest free run of `l`.
-    longest: [u64; BANK_UNITS],
-    /// First bank of each list, as index + 1.
-    first: [[u32; BANK_UNITS + 1]; BANK_UNITS],
     /// Bit `u`: entry `u` of `longest` is not zero.
     levels: u64,
+    /// Bit `l` of entry `u`: some bank with `u` used units has a longest free run of `l`.
+    longest: [u64; BANK_UNITS],
+    /// First bank of each list, as index + 1: the lists of one used unit, then of two, and so on; a bank with `u`
+    /// used units has a run of at most `BANK_UNITS - u`.
+    first: [u32; LISTS],
+}
+
+/// How many lists there are: partly used banks only.
+const LISTS: usize = BANK_UNITS * (BANK_UNITS - 1) / 2;
+
+/// Which list banks with `used` units used and a longest free run of `longest` are in.
+#[inline]
+fn list_of(used: usize, longest: usize) -> usize {
+    (used - 1) * BANK_UNITS - used * (used - 1) / 2 + longest - 1
 }
 
 impl Index {
@@ -30,7 +40,7 @@ impl Index {
         }
         let longest = banks[at].longest();
         banks[at].place = (used as u8, longest as u8);
-        let head = &mut self.first[used][longest];
+        let head = &mut self.first[list_of(used, longest)];
         let next = core::mem::replace(head, at as u32 + 1);
         self.longest[used] |= 1 << longest;
         self.levels |= 1 << used;
@@ -54,7 +64,7 @@ impl Index {
         match (prev as usize).checked_sub(1) {
             Some(prev) => banks[prev].next = next,
             None => {
-                self.first[used][longest] = next;
+                self.first[list_of(used, longest)] = next;
                 if next == 0 {
                     self.longest[used] &= !(1 << longest);
                     if self.longest[used] == 0 {
@@ -77,7 +87,7 @@ impl Index {
             let mut fits = self.longest[used] & (u64::MAX << len);
             while fits != 0 {
                 let longest = fits.trailing_zeros() as usize;
-                let at = self.first[used][longest] as usize - 1;
+                let at = self.first[list_of(used, longest)] as usize - 1;
                 if align == 1 || banks[at].find(len, align).is_some() {
                     return Some(at);
                 }
@@ -90,7 +100,8 @@ impl Index {
 
 /// The wholly free banks of a region, one bit each.
 pub struct FreeBanks<'a> {
-    /// Bit `i % 64` of word `i / 64`: bank `i` is wholly free.
+    /// Bit `i % 64` of word `i / 64` from the end: bank `i` is wholly free. The last words are used most, and
+    /// lie beside the index.
     pub words: &'a mut [u64],
 }
 
@@ -98,17 +109,24 @@ impl FreeBanks<'_> {
     /// Whether bank `at` is wholly free.
     #[inline]
     pub fn has(&self, at: usize) -> bool {
-        self.words[at / 64] >> (at % 64) & 1 != 0
+        self.words[self.place(at)] >> (at % 64) & 1 != 0
+    }
+
+    /// Which word has the bit of bank `at`.
+    #[inline]
+    fn place(&self, at: usize) -> usize {
+        self.words.len() - 1 - at / 64
     }
 
     /// Records whether bank `at` is wholly free.
     #[inline]
     pub fn set(&mut self, at: usize, free: bool) {
         let bit = 1 << (at % 64);
+        let word = &mut self.words[self.words.len() - 1 - at / 64];
         if free {
-            self.words[at / 64] |= bit;
+            *word |= bit;
         } else {
-            self.words[at / 64] &= !bit;
+            *word &= !bit;
         }
     }
 
@@ -131,7 +149,7 @@ impl FreeBanks<'_> {
     fn next(&self, mut at: usize, end: usize, free: bool) -> Option<usize> {
         let flip = if free { 0 } else { u64::MAX };
         while at < end {
-            let bits = (self.words[at / 64] ^ flip) >> (at % 64);
+            let bits = (self.words[self.place(at)] ^ flip) >> (at % 64);
             if bits != 0 {
                 at += bits.trailing_zeros() as usize;
                 return (at < end).then_some(at);
@@ -147,7 +165,13 @@ mod tests {
     use super::*;
 
     fn empty() -> Index {
-        Index { longest: [0; BANK_UNITS], first: [[0; BANK_UNITS + 1]; BANK_UNITS], levels: 0 }
+        Index { longest: [0; BANK_UNITS], first: [0; LISTS], levels: 0 }
+    }
+
+    #[test]
+    fn every_partly_used_bank_has_a_list() {
+        let lists = (1..BANK_UNITS).flat_map(|u| (1..=BANK_UNITS - u).map(move |l| list_of(u, l)));
+        assert!(lists.eq(0..LISTS));
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! One reservation of address space and everything that is known about it.
 //!
 //! ```text
-//! base                                                                       base + len
-//! | tags | index | free banks | bank states | descriptors | bitmaps |  banks ...  |
-//!   8 B                         20 B          128 B         512 B      32 units
-//!   a unit                      a bank        a unit        a unit     each
+//!                  base                                                     base + len
+//! ... record | record | tags | free banks | index | bank states |  banks ...  |
+//!     bank 1   bank 0   8 B    1 bit a bank,          24 B          32 units
+//!     20 KiB            a unit last first             a bank        each
 //! ```
 //!
-//! Tags come first so that the free path finds them with the same base it checks the pointer
+//! A bank's record has the descriptors of its units (128 B each) and, behind them, their bitmaps (512 B each).
+//! Records lie in front of the base, the first bank's last, and the words of free banks in front of the index,
+//! so that what a small heap uses of all this lies together: a process that allocates little touches few pages
+//! and few page tables.
+//!
+//! Tags come at the base so that the free path finds them with the same address it checks the pointer
 //! against: `tag = base[(address - base) >> 16]`; the other parts are indexed from the first bank. All
 //! cover the whole reservation, and are committed as far as banks are.
 //!
@@ -27,12 +32,17 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub const DESCRIPTOR: usize = 128;
 /// Bytes of out-of-band bitmap for a unit: one bit per 16 bytes.
 pub const BITMAP: usize = UNIT / 16 / 8;
+/// Bytes of a bank's record: the descriptors of all its units, then their bitmaps.
+pub const RECORD: usize = BITMAPS_AT + BANK_UNITS * BITMAP;
+const BITMAPS_AT: usize = BANK_UNITS * DESCRIPTOR;
 /// Banks committed at first; doubled with every step.
 const FIRST_STEP: usize = 2;
 /// Most banks committed ahead of need.
 const LARGEST_STEP: usize = 32;
+/// Bytes of words of free banks on the index's page: those of the first GiB.
+const WORDS_BESIDE: usize = 64;
 
-/// A part of the metadata: where it starts and how much of it is committed.
+/// A part of the metadata: where it starts, and how much of it is committed.
 #[derive(Clone, Copy)]
 struct Part {
     start: usize,
@@ -42,13 +52,29 @@ struct Part {
 impl Part {
     const NONE: Part = Part { start: 0, committed: 0 };
 
-    /// Makes the first `len` bytes usable; `false` when memory is short.
+    /// Makes the first `len` bytes from the start usable; `false` when memory is short.
     fn extend(&mut self, machine: &impl Machine, len: usize) -> bool {
+        let have = self.committed;
+        self.lengthen(machine, len, |start, _| start + have)
+    }
+
+    /// The same for the `len` bytes in front of the start.
+    fn extend_down(&mut self, machine: &impl Machine, len: usize) -> bool {
+        self.lengthen(machine, len, |start, len| start - len)
+    }
+
+    /// `at` says where what is missing lies, by the start and the new length.
+    fn lengthen(
+        &mut self,
+        machine: &impl Machine,
+        len: usize,
+        at: impl FnOnce(usize, usize) -> usize,
+    ) -> bool {
         let len = len.next_multiple_of(machine.page_size());
         if len <= self.committed {
             return true;
         }
-        let at = (self.start + self.committed) as *mut u8;
+        let at = at(self.start, len) as *mut u8;
         // SAFETY: parts are disjoint, page-aligned and sized for the whole reservation; what lies
         // past `committed` was never handed out.
         if !unsafe { machine.commit(at, len - self.committed) } {
@@ -57,14 +83,14 @@ impl Part {
         self.committed = len;
         true
     }
+}
 
-    /// Writes a zero into every 4 KiB of a fresh range, as yet zero: a page that is read before it is
-    /// written faults twice.
-    fn touch(&self, from: usize, len: usize) {
-        for at in (from..from + len).step_by(4096) {
-            // SAFETY: the range is committed and zero, so nothing changes.
-            unsafe { ((self.start + at) as *mut u8).write_volatile(0) };
-        }
+/// Writes a zero into every 4 KiB of a fresh range, as yet zero: a page that is read before it is
+/// written faults twice.
+fn touch(from: usize, len: usize) {
+    for at in (from..from + len).step_by(4096) {
+        // SAFETY: the range is committed and zero, so nothing changes.
+        unsafe { (at as *mut u8).write_volatile(0) };
     }
 }
 
@@ -73,12 +99,14 @@ pub struct Region {
     base: AtomicUsize,
     /// Bytes from `base` to the end of the last committed bank; only grows.
     reach: AtomicUsize,
+    /// In front of the base.
+    records: Part,
     tags: Part,
-    index: Part,
-    states: Part,
-    descriptors: Part,
-    bitmaps: Part,
-    /// Offset of the first bank from `base`, in banks.
+    /// The pages from where bank states begin.
+    front: Part,
+    /// Where bank states begin; the index ends there.
+    states: usize,
+    /// Offset of the first bank from `base`, in bytes.
     first: usize,
     /// Banks reserved and banks committed, counted from `first`.
     banks: usize,
@@ -95,14 +123,14 @@ pub struct RegionLayout {
     pub len: u32,
     /// The address of the tags.
     pub base: u32,
-    /// The first bank, counted in banks from the base.
+    /// The first bank's offset from the base, in bytes.
     pub first: u32,
     /// How many banks are committed.
     pub committed: u32,
     /// The address of the banks' states.
     pub states: u32,
-    /// The address of the descriptors.
-    pub descriptors: u32,
+    /// Not an offset: how long the banks' records in front of the base are; each begins with descriptors.
+    pub record: u32,
 }
 
 impl Region {
@@ -112,8 +140,8 @@ impl Region {
         base: offset_of!(Region, base) as u32,
         first: offset_of!(Region, first) as u32,
         committed: offset_of!(Region, committed) as u32,
-        states: (offset_of!(Region, states) + offset_of!(Part, start)) as u32,
-        descriptors: (offset_of!(Region, descriptors) + offset_of!(Part, start)) as u32,
+        states: offset_of!(Region, states) as u32,
+        record: RECORD as u32,
     };
 
     /// No region.
@@ -121,11 +149,10 @@ impl Region {
         Region {
             base: AtomicUsize::new(0),
             reach: AtomicUsize::new(0),
+            records: Part::NONE,
             tags: Part::NONE,
-            index: Part::NONE,
-            states: Part::NONE,
-            descriptors: Part::NONE,
-            bitmaps: Part::NONE,
+            front: Part::NONE,
+            states: 0,
             first: 0,
             banks: 0,
             committed: 0,
@@ -134,44 +161,53 @@ impl Region {
         }
     }
 
-    /// Reserves `len` bytes (a multiple of a bank) and commits the index; `false` when the machine
-    /// refuses, which leaves the region non-existent (and may cost the reservation).
+    /// Reserves `len` bytes (a multiple of a bank) and commits what the first banks need; `false` when the
+    /// machine refuses, which leaves the region non-existent (and may cost the reservation).
     pub fn open(&mut self, machine: &impl Machine, len: usize) -> bool {
         let page = machine.page_size();
-        let base = machine.reserve(len, BANK) as usize;
-        if base == 0 {
+        let start = machine.reserve(len, BANK) as usize;
+        if start == 0 {
             return false;
         }
-        let (units, banks) = (len / UNIT, len / BANK);
-        let mut at = base;
-        let mut part = |bytes: usize| {
-            let part = Part { start: at, committed: 0 };
-            at += bytes.next_multiple_of(page);
-            part
-        };
-        self.tags = part(units * 8);
-        self.index = part(size_of::<Index>() + banks.div_ceil(64) * 8);
-        self.states = part(banks * size_of::<Bank>());
-        self.descriptors = part(units * DESCRIPTOR);
-        self.bitmaps = part(units * BITMAP);
-        self.first = (at - base).div_ceil(BANK);
-        self.banks = banks - self.first.min(banks);
-        self.committed = 0;
-        let index = size_of::<Index>() + self.banks.div_ceil(64) * 8;
-        if self.banks == 0 || !self.open_index(machine, index) {
+        let (units, most) = (len / UNIT, len / BANK);
+        // In the middle of a bank: the first records and the first tags lie under one page table.
+        let base = (start + most * RECORD + BANK / 2).next_multiple_of(BANK) - BANK / 2;
+        let tags = (units * 8).next_multiple_of(page);
+        // The index lies so in its page that some words of free banks and some states fit beside it.
+        let words = (most.div_ceil(64) * 8).next_multiple_of(page);
+        let index = base + tags + words + WORDS_BESIDE;
+        let states = index + size_of::<Index>();
+        let first = (states + most * size_of::<Bank>()).next_multiple_of(BANK);
+        let banks = (start + len).saturating_sub(first) / BANK;
+        (self.records.start, self.tags.start) = (base, base);
+        (self.front.start, self.states) = (states / page * page, states);
+        (self.first, self.banks, self.committed) = (first - base, banks, 0);
+        if banks == 0 || !self.open_metadata(machine, base + tags) {
             return false;
         }
-        self.index.touch(0, size_of::<Index>());
+        touch(index, size_of::<Index>());
         // Release pairs with the Acquire in `base()`: who sees the base sees the parts.
         self.base.store(base, Ordering::Release);
         true
     }
 
-    /// Commits the index and, behind it, the first page of bank states at one blow.
-    fn open_index(&mut self, machine: &impl Machine, len: usize) -> bool {
-        let both = self.states.start - self.index.start + machine.page_size();
-        let ready = self.index.extend(machine, both) || self.index.extend(machine, len);
-        self.states.committed = self.index.committed.saturating_sub(both - machine.page_size());
+    /// Commits, at one blow each, records and tags of the first banks; and the words of free banks, the
+    /// index and the first states, which begin at `words`.
+    fn open_metadata(&mut self, machine: &impl Machine, words: usize) -> bool {
+        let page = machine.page_size();
+        let banks = FIRST_STEP.min(self.banks);
+        let records = (banks * RECORD).next_multiple_of(page);
+        let tags = ((self.first / UNIT + banks * BANK_UNITS) * 8).next_multiple_of(page);
+        let end = self.front.start + page;
+        // SAFETY: the ranges lie within the reservation, which is fresh.
+        let ready = unsafe {
+            machine.commit((self.tags.start - records) as *mut u8, records + tags)
+                && machine.commit(words as *mut u8, end - words)
+        };
+        if ready {
+            (self.records.committed, self.tags.committed) = (records, tags);
+            self.front.committed = page;
+        }
         ready
     }
 
@@ -208,13 +244,21 @@ impl Region {
     /// Reads only constants: no lock needed.
     #[inline]
     pub fn descriptor(&self, address: usize) -> *mut u8 {
-        (self.descriptors.start + self.unit(address) * DESCRIPTOR) as *mut u8
+        let unit = self.unit(address);
+        (self.record(unit / BANK_UNITS) + unit % BANK_UNITS * DESCRIPTOR) as *mut u8
     }
 
     /// The bitmap of the unit that `address` lies in: [`BITMAP`] bytes, at first zero.
     #[inline]
     pub fn bitmap(&self, address: usize) -> *mut u8 {
-        (self.bitmaps.start + self.unit(address) * BITMAP) as *mut u8
+        let unit = self.unit(address);
+        (self.record(unit / BANK_UNITS) + BITMAPS_AT + unit % BANK_UNITS * BITMAP) as *mut u8
+    }
+
+    /// Where the record of bank `at` is.
+    #[inline]
+    fn record(&self, at: usize) -> usize {
+        self.records.start - (at + 1) * RECORD
     }
 
     /// Free units whose pages may be resident.
@@ -239,7 +283,7 @@ impl Region {
 
     /// The address of `unit` in bank `at`.
     pub fn address(&self, at: usize, unit: usize) -> usize {
-        self.base() + (self.first + at) * BANK + unit * UNIT
+        self.base() + self.first + at * BANK + unit * UNIT
     }
 
     /// A run of `len` units at a multiple of `align` units: its address and whether it reads as
@@ -260,7 +304,7 @@ impl Region {
         }
         let need = len.div_ceil(BANK_UNITS);
         let align = (align / BANK_UNITS).max(1);
-        let bias = (self.base() / BANK + self.first) % align;
+        let bias = (self.base() + self.first) / BANK % align;
         let at = loop {
             let committed = self.committed;
             match self.view().free.find(need, align, bias, committed) {
@@ -329,7 +373,7 @@ impl Region {
     /// that could have bits.
     pub fn purge_bitmaps(&mut self, machine: &impl Machine, at: usize) {
         const LEN: usize = BANK_UNITS * BITMAP;
-        let (bank, start) = (*self.bank(at), self.bitmaps.start + at * LEN);
+        let (bank, start) = (*self.bank(at), self.record(at) + BITMAPS_AT);
         if bank.used | bank.dirty == 0
             && start.is_multiple_of(machine.page_size())
             && LEN.is_multiple_of(machine.page_size())
@@ -374,7 +418,7 @@ impl Region {
     /// The unit at `address`, counted from the first bank.
     #[inline]
     fn unit(&self, address: usize) -> usize {
-        (address - self.base() - self.first * BANK) >> UNIT_SHIFT
+        (address - self.base() - self.first) >> UNIT_SHIFT
     }
 
     /// Commits more banks, so that `need` neighbours aligned to `align` banks can be found.
@@ -398,25 +442,24 @@ impl Region {
 
     fn commit(&mut self, machine: &impl Machine, more: usize) -> bool {
         let committed = self.committed + more;
-        let units = committed * BANK_UNITS;
+        let states = self.states + committed * size_of::<Bank>() - self.front.start;
         let at = self.address(self.committed, 0) as *mut u8;
-        let ready = self.tags.extend(machine, (self.first * BANK_UNITS + units) * 8)
-            && self.states.extend(machine, committed * size_of::<Bank>())
-            && self.descriptors.extend(machine, units * DESCRIPTOR)
-            && self.bitmaps.extend(machine, units * BITMAP)
+        let ready = self.records.extend_down(machine, committed * RECORD)
+            && self.tags.extend(machine, (self.first / UNIT + committed * BANK_UNITS) * 8)
+            && self.front.extend(machine, states)
             // SAFETY: these banks lie within the reservation and were never handed out.
             && unsafe { machine.commit(at, more * BANK) };
         if !ready {
             return false;
         }
         let old = core::mem::replace(&mut self.committed, committed);
-        self.states.touch(old * size_of::<Bank>(), more * size_of::<Bank>());
+        touch(self.states + old * size_of::<Bank>(), more * size_of::<Bank>());
         let mut view = self.view();
         for bank in old..committed {
             view.free.set(bank, true);
         }
         // Release pairs with the Acquire in `reach()`: who sees the reach may read the tags.
-        self.reach.store((self.first + committed) * BANK, Ordering::Release);
+        self.reach.store(self.first + committed * BANK, Ordering::Release);
         true
     }
 
@@ -443,13 +486,15 @@ impl Region {
         // banks), disjoint, zero at first, which is valid for all of them, and reached only through
         // `&mut self`, whose lifetime the view takes.
         unsafe {
-            let index = self.index.start as *mut Index;
+            let states = self.states as *mut Bank;
+            let index = states.cast::<Index>().sub(1);
+            let words = self.banks.div_ceil(64);
             View {
                 index: &mut *index,
                 free: FreeBanks {
-                    words: slice::from_raw_parts_mut(index.add(1).cast(), self.banks.div_ceil(64)),
+                    words: slice::from_raw_parts_mut(index.cast::<u64>().sub(words), words),
                 },
-                banks: slice::from_raw_parts_mut(self.states.start as *mut Bank, self.committed),
+                banks: slice::from_raw_parts_mut(states, self.committed),
             }
         }
     }

@@ -20,7 +20,8 @@ pub const MAX_REGIONS: usize = 64;
 /// What is reserved, largest first, until the machine agrees, in bytes.
 const LADDER: [usize; 7] = [1 << 40, 1 << 37, 1 << 34, 1 << 32, 1 << 29, 1 << 26, 1 << 24];
 
-/// The page runs of one node.
+/// The page runs of one node. In this order: most of the table stays untouched.
+#[repr(C)]
 pub struct Runs {
     lock: Lock,
     /// The purger's tick, by which banks are dated.

@@ -138,12 +138,9 @@ pub struct Cache {
 
 const _: () = assert!(size_of::<Cache>() == 4096, "a cache is one page");
 
-// SAFETY: only `EMPTY` is shared, and nothing ever writes to it: it has no blocks to pop and its
-// reach of 0 refuses every free.
+// SAFETY: shared is only the cache of threads that have none yet, and nothing ever writes to it: it has
+// no blocks to pop and its reach of 0 refuses every free.
 unsafe impl Sync for Cache {}
-
-/// The cache of a thread that has none yet.
-pub static EMPTY: Cache = Cache::new();
 
 impl Default for Cache {
     fn default() -> Cache {

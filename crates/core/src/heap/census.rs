@@ -29,7 +29,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 2;
+pub const LAYOUT_VERSION: u32 = 3;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -303,9 +303,9 @@ impl<P: Peek> Walk<'_, P> {
             return Some(false);
         }
         let (first, committed) = (field(of.first)?, field(of.committed)?);
-        let (states, descriptors) = (field(of.states)?, field(of.descriptors)?);
+        let (states, record) = (field(of.states)?, of.record as usize);
         // What cannot be: more than an address has bits for.
-        if committed > 1 << 26 || first > 1 << 26 {
+        if committed > 1 << 26 || first > BANK << 26 {
             return None;
         }
         census.committed += (committed * BANK) as u64;
@@ -323,8 +323,8 @@ impl<P: Peek> Walk<'_, P> {
                 let dirty = read_u32(state, self.layout.state_dirty) & !used;
                 census.dirty += dirty.count_ones() as u64 * UNIT as u64;
                 if used != 0 {
-                    let tags = base + (first + bank) * BANK_UNITS * 8;
-                    self.bank(used, tags, descriptors + bank * BANK_UNITS * DESCRIPTOR, census)?;
+                    let tags = base + (first / UNIT + bank * BANK_UNITS) * 8;
+                    self.bank(used, tags, base.wrapping_sub((bank + 1) * record), census)?;
                 }
             }
         }

@@ -83,11 +83,11 @@ impl<M: Machine> NodeHeap<M> {
     fn hear(&self, cache: &Cache, slab: *mut Slab) {
         // SAFETY: queued slabs cannot be retired, so it is alive.
         let it = unsafe { &*slab };
-        let owner = self.owner_of(it);
+        let Some(owner) = self.owner_of(it) else { return };
         if !ptr::eq(owner, cache) {
             // It was adopted while on its way.
-            // SAFETY: owners are caches, which live for ever; the slab is in no inbox now.
-            unsafe { (*owner).inbox.push(slab) };
+            // SAFETY: the slab is in no inbox now.
+            unsafe { owner.inbox.push(slab) };
             return;
         }
         let found = it.vacancy.dequeue();
@@ -100,13 +100,13 @@ impl<M: Machine> NodeHeap<M> {
         }
     }
 
-    /// The owner of a slab that is queued, hence cannot be retired.
-    fn owner_of(&self, slab: &Slab) -> *const Cache {
-        let tag = self.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)));
-        match tag {
-            Some(Tag::Slab(owner, _)) => owner,
-            // A live slab always has an owner. Were it not so, it would be kept for ever.
-            _ => ptr::from_ref(&self.lost),
+    /// The owner of a slab that is queued, hence cannot be retired. A live slab always has one; were it
+    /// not so, it would be kept for ever.
+    fn owner_of(&self, slab: &Slab) -> Option<&Cache> {
+        match self.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
+            // SAFETY: owners are caches, which live for ever.
+            Tag::Slab(owner, _) => Some(unsafe { &*owner }),
+            _ => None,
         }
     }
 
@@ -152,12 +152,12 @@ impl<M: Machine> NodeHeap<M> {
     /// Queues a slab whose announcement asked for it: with its owner, or, if that is `by`, the cache
     /// of the calling thread, here and now.
     pub(super) fn tell(&self, by: Option<&Cache>, slab: &Slab) {
-        let owner = self.owner_of(slab);
+        let Some(owner) = self.owner_of(slab) else { return };
         let slab = ptr::from_ref(slab).cast_mut();
         match by {
             Some(cache) if ptr::eq(owner, cache) => self.hear(cache, slab),
-            // SAFETY: owners are caches, which live for ever; the announcement made it ours.
-            _ => unsafe { (*owner).inbox.push(slab) },
+            // SAFETY: the announcement made it ours.
+            _ => unsafe { owner.inbox.push(slab) },
         }
     }
 }

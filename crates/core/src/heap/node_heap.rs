@@ -39,10 +39,11 @@ pub(super) struct Registry {
     fresh_len: usize,
 }
 
-/// The malloc of one node. See the module. All-zero but for the machine.
+/// The malloc of one node. See the module. All-zero but for the machine. In this order, so that what every
+/// process touches lies on one page: the table of regions, of which most stay unused, comes last.
+#[repr(C)]
 pub struct NodeHeap<M: Machine> {
     pub(super) machine: M,
-    pub(super) runs: Runs,
     /// Held while the purger holds blocks or units.
     pub(super) purging: Lock,
     registry_lock: Lock,
@@ -50,8 +51,6 @@ pub struct NodeHeap<M: Machine> {
     /// Idle caches, roughly: whether adopting is worth a lock.
     pub(super) idle_len: AtomicUsize,
     key: AtomicUsize,
-    /// The cache of no thread; see `owner_of`.
-    pub(super) lost: Cache,
     /// Units that may be in use or resident; 0 is no limit.
     limit: AtomicUsize,
     /// Bytes given back since the purger last slept.
@@ -60,6 +59,7 @@ pub struct NodeHeap<M: Machine> {
     /// free, 2: not a block); see [`NodeHeap::late_misuse`].
     late_at: AtomicUsize,
     late: AtomicU32,
+    pub(super) runs: Runs,
 }
 
 // SAFETY: the registry is reached under its lock only; everything else is atomic or locks itself.
@@ -72,7 +72,6 @@ impl<M: Machine> NodeHeap<M> {
     pub const fn new(machine: M) -> NodeHeap<M> {
         NodeHeap {
             machine,
-            runs: Runs::new(),
             purging: Lock::new(),
             registry_lock: Lock::new(),
             registry: UnsafeCell::new(Registry {
@@ -83,11 +82,11 @@ impl<M: Machine> NodeHeap<M> {
             }),
             idle_len: AtomicUsize::new(0),
             key: AtomicUsize::new(0),
-            lost: Cache::new(),
             limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
             late_at: AtomicUsize::new(0),
             late: AtomicU32::new(0),
+            runs: Runs::new(),
         }
     }
 
