@@ -4,6 +4,7 @@
 //!   numa       nodes with memory of their own, a memory that all share, requests over time
 //!   cache      sets of lines, data caches     tlb      pages that a processor can reach
 //!   processors a program's pieces of work on P of them, with misses and locks
+//!   mesh       nodes on a mesh, each with a core, a controller and a heap; messages between them
 //!   region     ordinary memory in which a policy lays out its blocks
 //!   random     draws: a generator, uniform and log-uniform, the same on every machine
 //! ```
@@ -13,6 +14,7 @@
 //! here: which block and which place are answered by the very functions of `core` that ship.
 
 pub mod cache;
+pub mod mesh;
 pub mod numa;
 pub mod processors;
 pub mod random;

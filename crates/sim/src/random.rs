@@ -61,6 +61,15 @@ impl Random {
         exp2(low + self.below(high - low)).clamp(least, most)
     }
 
+    /// A waiting time of that mean, exponentially distributed: the mean times -ln of a uniform draw,
+    /// rounded down. At most some 44 times the mean.
+    pub fn exponential(&mut self, mean: u64) -> u64 {
+        /// ln 2, 32 bits behind the point.
+        const LN_2: u128 = 2_977_044_471;
+        let bits = (64 << POINT) - log2(self.bits().max(1));
+        ((u128::from(bits) * LN_2 * u128::from(mean)) >> (2 * POINT)) as u64
+    }
+
     /// An index into `weights`, each as likely as its weight says; 0 where all weights are 0.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let total = weights.iter().map(|&weight| u64::from(weight)).sum();
@@ -170,6 +179,17 @@ mod tests {
         assert_eq!(random.uniform(9, 9), 9);
         assert_eq!(random.log_uniform(9, 9), 9);
         assert_eq!(random.weighted(&[0, 0]), 0);
+    }
+
+    #[test]
+    fn waiting_times_are_exponential() {
+        let mut random = Random::new(3);
+        let drawn: Vec<u64> = (0..100_000).map(|_| random.exponential(1000)).collect();
+        let mean = drawn.iter().sum::<u64>() / drawn.len() as u64;
+        let longer = drawn.iter().filter(|&&cycles| cycles > 2000).count();
+        assert!((990..1010).contains(&mean), "{mean}");
+        assert!((13_200..13_900).contains(&longer), "e^-2 of them: {longer}");
+        assert_eq!(random.exponential(0), 0);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!   path            local > shared > search: which kinds of place, in which order
 //!   remote_search   the search: which node, and which next when the block is not there
 //!   load            how full a memory is, and what that makes of it: ideal, light, normal, heavy
+//!   mesh            a heap on each of many nodes, asked by messages: which of them serves
 //! ```
 //!
 //! Pure functions over integers: whoever calls brings the loads, and nothing is remembered. So the
@@ -17,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod load;
+pub mod mesh;
 mod path;
 mod remote_search;
 

@@ -1,0 +1,161 @@
+//! Whole runs: the same again, every cycle accounted for, nothing lost, nothing refused in vain.
+
+use super::*;
+use freehold_core::blocks::FirstFit;
+use freehold_core::place::mesh::{HeapId, Order};
+use std::collections::VecDeque;
+
+fn setup(mesh: &str, allocator: Allocator, order: Order) -> Setup {
+    Setup {
+        mesh: mesh.parse().unwrap(),
+        heap_bytes: 2048,
+        allocator,
+        order,
+        rounds: 3,
+        costs: Costs::default(),
+        warm_up: 200,
+        events: 3000,
+    }
+}
+
+fn synthetic(heavy_percent: u64) -> Synthetic {
+    let (light_percent, grow_percent, think) = (50, 58, 300);
+    let (seed, heap_bytes, least, most) = (1, 2048, 16, 256);
+    Synthetic { seed, heap_bytes, heavy_percent, light_percent, grow_percent, think, least, most }
+}
+
+fn run_synthetic(setup: &Setup, heavy_percent: u64) -> Run {
+    run::<FirstFit>(setup, &mut SyntheticLoad::new(synthetic(heavy_percent), setup.mesh)).unwrap()
+}
+
+/// Every allocator with every order that it has.
+fn all() -> impl Iterator<Item = (Allocator, Order)> {
+    let pairs = Allocator::ALL.into_iter().flat_map(|a| Order::ALL.map(|order| (a, order)));
+    pairs.filter(|&pair| pair != (Allocator::Microcoded, Order::Hinted))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_another() {
+    for (allocator, order) in all() {
+        let setup = setup("3x4", allocator, order);
+        let once = run_synthetic(&setup, 195);
+        assert_eq!(once, run_synthetic(&setup, 195), "{allocator:?} {order:?}");
+        let other = Synthetic { seed: 2, ..synthetic(195) };
+        let other = run::<FirstFit>(&setup, &mut SyntheticLoad::new(other, setup.mesh)).unwrap();
+        assert_ne!(once, other);
+    }
+}
+
+/// That causes add up to the time of each event is asserted event by event, in debug builds.
+#[test]
+fn nodes_and_causes_add_up_and_nothing_is_refused_in_vain() {
+    for (allocator, order) in all() {
+        for mesh in ["1x1", "1x5", "4x4"] {
+            let run = run_synthetic(&setup(mesh, allocator, order), 195);
+            let of = |get: fn(&NodeCounts) -> u64| run.nodes.iter().map(get).sum::<u64>();
+            assert_eq!((of(|node| node.events), run.events), (3000, 3000));
+            assert_eq!(of(|node| node.cycles.total()), run.cycles.total());
+            assert_eq!(of(|node| node.refused), run.refused);
+            assert_eq!(run.spurious, 0, "{allocator:?} {order:?} {mesh}");
+            let alone = allocator == Allocator::Private || mesh == "1x1";
+            assert_eq!(run.messages == 0, alone, "{allocator:?} {order:?} {mesh}");
+        }
+    }
+}
+
+/// Far more is wanted than there is: refusals are many, and each was right.
+#[test]
+fn a_platform_that_is_full_refuses_and_never_in_vain() {
+    for (allocator, order) in all().filter(|&(allocator, _)| allocator != Allocator::Private) {
+        let run = run_synthetic(&setup("3x3", allocator, order), 400);
+        assert!(run.refused > 30, "{allocator:?} {order:?}: {}", run.refused);
+        assert_eq!(run.spurious, 0, "{allocator:?} {order:?}");
+    }
+}
+
+/// What the paper's figure 5 shows, and why: the longer the mesh, the longer the walk by index.
+#[test]
+fn by_index_cost_grows_with_the_platform_and_by_distance_less() {
+    let cost = |mesh, order| {
+        let setup = Setup { events: 10_000, ..setup(mesh, Allocator::Proposed, order) };
+        run_synthetic(&setup, 195).cycles_per_event()
+    };
+    let [small, large] = ["2x2", "8x8"].map(|mesh| cost(mesh, Order::Index));
+    let near = cost("8x8", Order::Distance);
+    assert!(large > 1.5 * small && near < 0.75 * large, "{small} {large} {near}");
+}
+
+#[test]
+fn setups_without_sense_are_refused() {
+    let said = |setup: &Setup| {
+        let mut load = SyntheticLoad::new(synthetic(195), setup.mesh);
+        run::<FirstFit>(setup, &mut load).unwrap_err().to_string()
+    };
+    let good = setup("2x2", Allocator::Microcoded, Order::Index);
+    assert!(said(&Setup { order: Order::Hinted, ..good }).contains("tables know no hints"));
+    assert!(said(&Setup { heap_bytes: 100, ..good }).contains("not 100"));
+    let beyond = Setup { heap_bytes: 1 << 30, ..good };
+    assert!(said(&beyond).contains("end beyond 32-bit addresses"), "{}", said(&beyond));
+    let costs = Costs { link: 0, ..Costs::default() };
+    assert!(said(&Setup { costs, ..good }).starts_with("link must be 1 to 1000"));
+}
+
+/// A program for every node, as written.
+struct Script(Vec<VecDeque<Act>>, Vec<(HeapId, Act, bool)>);
+
+impl Load for Script {
+    fn next(&mut self, node: HeapId) -> Act {
+        self.0[node.index()].pop_front().unwrap_or(Act::Pause)
+    }
+
+    fn done(&mut self, node: HeapId, act: Act, served: bool) {
+        self.1.push((node, act, served));
+    }
+
+    fn woken(&mut self) -> Option<HeapId> {
+        None
+    }
+}
+
+fn play(setup: &Setup, acts: &[&[Act]]) -> (Run, Vec<(HeapId, Act, bool)>) {
+    let script = acts.iter().map(|acts| acts.iter().copied().collect()).collect();
+    let mut script = Script(script, Vec::new());
+    let setup = Setup { warm_up: 0, ..*setup };
+    (run::<FirstFit>(&setup, &mut script).unwrap(), script.1)
+}
+
+/// By the table of costs, summed by hand.
+#[test]
+fn one_malloc_and_free_cost_what_the_table_says() {
+    let acts: &[&[Act]] = &[&[Act::Malloc { object: 0, size: 100 }, Act::Free { object: 0 }]];
+    let total = |allocator| {
+        let (run, _) = play(&setup("2x2", allocator, Order::Index), &[acts[0], &[], &[], &[]]);
+        run.cycles.total()
+    };
+    let costs = Costs::default();
+    let Costs { c_call, c_map, command, v2p, lock, unlock, alloc, free, record, .. } = costs;
+    let local = command + lock + alloc + unlock + command + v2p + lock + free + unlock;
+    assert_eq!(total(Allocator::Microcoded), local + 2 * record);
+    assert_eq!(total(Allocator::Proposed), local + 2 * c_call + c_map);
+    let in_c = costs.c_alloc + costs.c_free + 10 * costs.c_access;
+    assert_eq!(total(Allocator::Private), 2 * (c_call + 2 * command + lock) + in_c);
+}
+
+/// Node 1 frees what node 0 allocated while node 0 keeps its own heap locked nearly all the time.
+#[test]
+fn frees_to_an_owner_that_is_busy_all_arrive() {
+    let mine = |i: u32| [Act::Malloc { object: 100 + i, size: 16 }, Act::Free { object: 100 + i }];
+    let owner: Vec<Act> = (0..8)
+        .map(|object| Act::Malloc { object, size: 64 })
+        .chain((0..200).flat_map(mine))
+        .collect();
+    let other: Vec<Act> =
+        [Act::Think(5000)].into_iter().chain((0..8).map(|object| Act::Free { object })).collect();
+    for allocator in [Allocator::Global, Allocator::Microcoded, Allocator::Proposed] {
+        let setup = setup("1x2", allocator, Order::Index);
+        let (run, done) = play(&setup, &[&owner, &other]);
+        let freed = done.iter().filter(|(_, act, _)| matches!(act, Act::Free { .. })).count();
+        assert_eq!((freed, run.refused), (208, 0), "{allocator:?}");
+        assert!(run.nodes[1].cycles.wait > 0, "{allocator:?}: it had to wait");
+    }
+}
