@@ -8,6 +8,8 @@
 //!    shadow     the oracle: what must be where, and what must be in it
 //!    memory     a region of ordinary memory
 //!    failing_machine   for the malloc: ordinary memory whose nth call fails
+//! frame_programs    the same for page-frame allocators
+//! shadow_frames     their oracle
 //!    skip              what a test says that lacks a tool
 //!    trials            the harness that counts such tests as ignored
 //! ```
@@ -16,11 +18,13 @@
 //! breaks it, printed as Rust, to be pasted into a test of its own.
 
 pub mod failing_machine;
+pub mod frame_programs;
 pub mod malloc_programs;
 pub mod memory;
 pub mod programs;
 pub mod run;
 pub mod shadow;
+pub mod shadow_frames;
 pub mod shadow_malloc;
 pub mod skip;
 pub mod trials;
@@ -28,8 +32,9 @@ pub mod trials;
 pub use malloc_programs::{Call, run_calls};
 pub use memory::SimRegion;
 pub use programs::{Op, Program};
-pub use run::{Failure, hunt, run_program};
+pub use run::{Failure, hunt, hunt_frames, run_program};
 pub use shadow::{Fault, ShadowHeap};
+pub use shadow_frames::{FrameMemory, ShadowFrames, run_frames};
 pub use shadow_malloc::{ShadowMalloc, World};
 pub use skip::skip;
 pub use trials::run_trials;

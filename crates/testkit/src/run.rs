@@ -1,10 +1,12 @@
 //! Programs on policies.
 
+use crate::frame_programs::{FrameProgram, frame_programs};
 use crate::memory::SimRegion;
 use crate::programs::{Op, Program, programs};
 use crate::shadow::{Fault, ShadowHeap};
 use freehold_core::policy::Policy;
 use freehold_core::units::Align;
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::fmt;
 
@@ -95,6 +97,33 @@ pub fn run_program<P: Policy>(program: &Program, every: usize) -> Result<Vec<Out
 ///
 /// `PROPTEST_CASES` overrides how many, `FREEHOLD_SEED` which: without them every run is the same.
 pub fn hunt(cases: u32, test: impl Fn(&Program) -> Result<(), String>) -> Result<(), Failure> {
+    hunt_in(cases, &programs(), test).map_err(|(reason, program, seed)| Failure {
+        reason,
+        program,
+        seed,
+    })
+}
+
+/// The same for page-frame allocators; the failure as text, with the shrunk program as Rust.
+pub fn hunt_frames(
+    cases: u32,
+    test: impl Fn(&FrameProgram) -> Result<(), String>,
+) -> Result<(), String> {
+    hunt_in(cases, &frame_programs(), test).map_err(|(reason, program, seed)| {
+        format!(
+            "{reason}\nseed {seed}; as a test:\n    use FrameOp::*;\n    let program = {program:?};"
+        )
+    })
+}
+
+/// Why, the shortest program that shows it, and the seed.
+type Found<T> = (String, T, u64);
+
+fn hunt_in<S: Strategy>(
+    cases: u32,
+    strategy: &S,
+    test: impl Fn(&S::Value) -> Result<(), String>,
+) -> Result<(), Found<S::Value>> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let cases = number("PROPTEST_CASES").map_or(cases, |n| u32::try_from(n).unwrap_or(u32::MAX));
     let seed = number("FREEHOLD_SEED").unwrap_or(0);
@@ -104,12 +133,10 @@ pub fn hunt(cases: u32, test: impl Fn(&Program) -> Result<(), String>) -> Result
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let found = TestRunner::new_with_rng(config, rng)
-        .run(&programs(), |program| test(&program).map_err(TestCaseError::fail));
+        .run(strategy, |program| test(&program).map_err(TestCaseError::fail));
     match found {
         Ok(()) => Ok(()),
-        Err(TestError::Fail(reason, program)) => {
-            Err(Failure { reason: reason.to_string(), program, seed })
-        }
+        Err(TestError::Fail(reason, program)) => Err((reason.to_string(), program, seed)),
         Err(TestError::Abort(reason)) => panic!("the hunt gave up: {reason}"),
     }
 }

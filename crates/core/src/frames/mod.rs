@@ -5,6 +5,7 @@
 //! region  one reservation: tags, descriptors, bitmaps, banks    (layout drawn there)
 //! index   the banks of a region by how full they are
 //! bank    2 MiB: thirty-two units of 64 KiB, used and dirty bits
+//! pages   apart from these: a whole machine's page frames, for kernels and simulators
 //! ```
 //!
 //! Invariant: every unit is in exactly one of three states, kept by its bank's two bit sets: used;
@@ -12,6 +13,7 @@
 
 pub mod bank;
 pub mod index;
+pub mod pages;
 pub mod region;
 pub mod runs;
 

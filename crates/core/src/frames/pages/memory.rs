@@ -1,0 +1,103 @@
+//! What a caller hands in: plain slices, for instance statics of a kernel. All-zero is valid.
+
+use super::request::ORDERS;
+
+/// The neighbours of a free block in its list.
+///
+/// `next` is the frame + 1, 0 at the end. `prev` likewise, or, of the first, [`Link::FIRST`] and the
+/// number of the list: so a block leaves its list without anybody knowing which that is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Link {
+    pub(super) next: u32,
+    pub(super) prev: u32,
+}
+
+impl Link {
+    /// Says that the rest is the number of a list.
+    pub(super) const FIRST: u32 = 1 << 31;
+}
+
+/// Free blocks that are searched together: a list for each order, and which of them hold any.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Area {
+    /// The first of each list, as frame + 1; 0 when empty.
+    pub(super) heads: [u32; ORDERS],
+    /// Bit `o`: the list of order `o` is not empty.
+    pub(super) orders: u16,
+}
+
+/// A bank set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bank {
+    /// Frames that are there, holes left out.
+    pub(super) frames: u32,
+    /// Free ones.
+    pub(super) free: u32,
+    /// Frames in blocks of the kernel class.
+    pub(super) unmovable: u32,
+    /// Frames that the running evacuation has moved out.
+    pub(super) moved: u32,
+    /// Passes of the migration task that leave it alone.
+    pub(super) skip: u8,
+    /// `NOMIG`, `ISOLATED`, `OFFLINE`, `CMA`, `LEAVING`.
+    pub(super) flags: u8,
+    /// The pool it belongs to, by the policy's numbers.
+    pub(super) pool: u8,
+    /// The bucket of free counts it is linked into, + 1; 0 in none.
+    pub(super) bucket: u8,
+    /// Bit `o`: linked into its pool's list of sets with blocks of order `o`.
+    pub(super) linked: u16,
+    /// Neighbours in that bucket or in the policy's one list of sets, as set + 1.
+    pub(super) beside: Beside,
+    /// Neighbours in the pool's list for each order.
+    pub(super) by_order: [Beside; ORDERS],
+}
+
+/// Neighbours in a list of sets, as set + 1; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beside {
+    pub(super) next: u16,
+    pub(super) prev: u16,
+}
+
+impl Bank {
+    /// Shared with a neighbouring zone or a hole: never evacuated, never off.
+    pub(super) const NOMIG: u8 = 1;
+    /// Nothing is handed out of it.
+    pub(super) const ISOLATED: u8 = 2;
+    /// Switched off: wholly free.
+    pub(super) const OFFLINE: u8 = 4;
+    /// Holds page blocks of CMA, so it never serves the kernel.
+    pub(super) const CMA: u8 = 8;
+    /// Isolated by the migration task, which is emptying it.
+    pub(super) const LEAVING: u8 = 16;
+
+    pub(super) const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Neither isolated nor off.
+    pub(super) const fn usable(&self) -> bool {
+        !self.has(Self::ISOLATED | Self::OFFLINE)
+    }
+
+    /// Nothing in it is used, and it may be switched off.
+    pub(super) const fn is_vacant(&self) -> bool {
+        self.free == self.frames && !self.has(Self::NOMIG)
+    }
+}
+
+/// Metadata of one zone, with the lengths that [`Needs`](super::Needs) says (longer ones will do):
+/// 9 bytes a frame, 1 a page block, 96 an area or bank set at most.
+pub struct Memory<'m> {
+    /// State, kind and order of every frame.
+    pub tags: &'m mut [u8],
+    /// Links of every frame.
+    pub links: &'m mut [Link],
+    /// The kind of every page block.
+    pub page_blocks: &'m mut [u8],
+    /// Lists.
+    pub areas: &'m mut [Area],
+    /// Bank sets.
+    pub sets: &'m mut [Bank],
+}

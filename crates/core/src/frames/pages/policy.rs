@@ -1,0 +1,154 @@
+//! What a page-frame policy decides, and the registry of all there are.
+//!
+//! The table splits, merges and counts; a policy says in which area a free block is kept and which free
+//! block a request gets. One file a policy, one line in the registry.
+
+use super::memory::Bank;
+use super::request::{Class, Request, SetId};
+use super::table::Table;
+use crate::check::Broken;
+use crate::machine::Probe;
+use crate::policy::PolicyInfo;
+
+/// A free block to take from, and the area for what remains of it.
+pub type Picked = (u32, usize);
+
+/// Chooses blocks of one zone. The methods are called by [`Frames`](super::Frames) only.
+///
+/// Whatever it keeps besides the table's areas must agree with them after `settle`, `join` and
+/// `withdraw`; `check` says whether it does.
+pub trait Policy: Sized {
+    /// Whether sets begin switched off.
+    const STARTS_OFF: bool;
+
+    /// How many areas it wants for that many sets.
+    fn areas(sets: usize) -> usize;
+
+    /// Before there is any block.
+    fn new(table: &Table) -> Self;
+
+    /// The area for a free block at `at`.
+    fn area(&self, table: &Table, at: u32) -> usize;
+
+    /// Whether a free block at `at` may be found in `area`: for [`Frames::check`](super::Frames::check). More than
+    /// the one that [`area`](Self::area) says, where blocks of mixed page blocks follow the first.
+    fn keeps(&self, table: &Table, at: u32, area: usize) -> bool {
+        self.area(table, at) == area
+    }
+
+    /// A free block of at least `wanted.order` in a usable set; `None` only when there is none that may
+    /// serve the kind. May switch sets on and move sets between pools on the way.
+    fn pick<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked>;
+
+    /// The same for a page that moves: switches no set on.
+    fn refuge<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked>;
+
+    /// The lists and counts of `set` have changed.
+    fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q);
+
+    /// `set` was usable and is isolated now.
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q);
+
+    /// `set` was isolated, off or new, and is usable now.
+    fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q);
+
+    /// Puts sets in order; see [`Frames::tidy`](super::Frames::tidy).
+    fn tidy<Q: Probe>(&mut self, table: &mut Table, probe: &mut Q) {
+        let _ = (table, probe);
+    }
+
+    /// See [`Frames::room`](super::Frames::room).
+    fn room(&self, table: &Table, leaving: Option<SetId>) -> u32 {
+        free_of(table, leaving, |_| true)
+    }
+
+    /// Whom the pool with that number serves first; `None` where there are no pools.
+    fn pool(&self, number: u8) -> Option<Class> {
+        let _ = number;
+        None
+    }
+
+    /// Compares what it keeps with the table.
+    ///
+    /// # Errors
+    /// What does not agree.
+    fn check(&self, table: &Table) -> Result<(), Broken> {
+        let _ = table;
+        Ok(())
+    }
+}
+
+/// Free frames of usable sets that `of` admits, but `leaving`. O(sets).
+pub(super) fn free_of(table: &Table, leaving: Option<SetId>, of: impl Fn(&Bank) -> bool) -> u32 {
+    let others =
+        table.sets.iter().enumerate().filter(|&(set, _)| Some(SetId(set as u16)) != leaving);
+    others
+        .map(|(_, bank)| bank)
+        .filter(|bank| bank.usable() && of(bank))
+        .map(|bank| bank.free)
+        .sum()
+}
+
+/// The set that is off and next in turn: the lowest for the kernel, but none with CMA; the highest for users
+/// (Panwar 2015, section 4.2: "towards the lower address space"). Switches it on. A set serves any order, unless
+/// page blocks of CMA cut its largest blocks: then the caller asks for another.
+pub(super) fn wake(table: &mut Table, class: Class) -> Option<SetId> {
+    let set = match class {
+        Class::User => table.off.highest()?,
+        Class::Kernel => {
+            let mut set = table.off.lowest()?;
+            while table.sets[set.index()].has(Bank::CMA) {
+                set = table.off.next_from(set.index() + 1)?;
+            }
+            set
+        }
+    };
+    table.set_off(set, false);
+    Some(set)
+}
+
+/// Something to be done with a policy chosen by name; see [`dispatch`].
+pub trait Visitor {
+    /// What comes of it.
+    type Out;
+
+    /// Does it. Called at most once.
+    fn visit<P: Policy>(self) -> Self::Out;
+}
+
+macro_rules! registry {
+    ($($name:literal => $policy:ty, $about:literal;)+) => {
+        /// Every page-frame policy there is.
+        pub const POLICIES: &[PolicyInfo] = &[$(PolicyInfo { name: $name, about: $about }),+];
+
+        /// Calls `visitor` with the policy called `name`; `None` when there is none of that name.
+        pub fn dispatch<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
+            match name {
+                $($name => Some(visitor.visit::<$policy>()),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+registry! {
+    "buddy" => super::Buddy<false>, "Linux 3.17: lists for each kind, the zone's; other kinds are raided from the largest block down";
+    "buddy-claim" => super::Buddy<true>, "Linux of today: claims a whole page block, or else takes the smallest block";
+    "bank-array" => super::BankArray<false>, "a free area for each bank; the kernel from below, users from above, first fit";
+    "bank-array-bits" => super::BankArray<true>, "the same choice, found in bit sets instead of a scan";
+    "bank-list" => super::BankList<true>, "lists of banks for kernel and users; a kernel in need takes the emptiest user bank";
+    "bank-list-arbitrary" => super::BankList<false>, "the same, but a kernel in need takes the first user bank that serves";
+    "adaptive-paper" => super::AdaptivePaper, "pools of banks with common lists; a bank changes its pool page by page";
+    "adaptive" => super::Adaptive, "pools of banks with lists for each bank; a bank changes its pool in O(1)";
+    "fullest" => super::Fullest, "the same pools, always from the fullest bank that serves";
+}

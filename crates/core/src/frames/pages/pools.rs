@@ -1,0 +1,477 @@
+//! Pools of banks whose lists stay with their bank, so that a bank changes its pool in O(1).
+//!
+//! ```text
+//!   pool     order 0: set - set - set       the sets with free blocks of that order, last touched first
+//!            ...                            and a mask of the orders that any set has
+//!            order 10: set
+//!            bucket 0 .. 63: set - set      the sets by free frames, in 64ths of a set, and a mask
+//!   set      area: its own eleven lists
+//! ```
+//!
+//! Panwar's pools (2015, section 4.2) have one set of lists each, so that a bank that changes its pool is
+//! taken out of one pool's lists and put into another's block by block. Here eleven links change, and one
+//! more for the bucket, whatever the bank holds. The buckets answer "the set with most free frames" and "the
+//! fullest set" to within 1/64 of a set.
+//!
+//! Invariant: a usable set is linked for exactly the orders that its area holds, into its pool, and into the
+//! bucket of its free frames if it has any; other sets are linked nowhere.
+
+use super::memory::{Bank, Beside};
+use super::policy::{Picked, free_of, wake};
+use super::request::{Class, ORDERS, Request, SetId};
+use super::table::Table;
+use crate::check::Broken;
+use crate::machine::{Probe, Step};
+
+/// The kernel's pool.
+pub const KERNEL: usize = 0;
+/// The users'.
+pub const USER: usize = 1;
+/// Users' pages that will not live long: only used where the policy tells lifetimes apart.
+pub const BRIEF: usize = 2;
+/// How many.
+pub const POOLS: usize = 3;
+
+const BUCKETS: u8 = 64;
+
+/// The most steps that `alloc` or `free` takes on these pools in a zone without CMA, whatever the banks hold and
+/// however many there are: ten splits of four steps, 48 links of a retag, [`TRIES`] looks in each pool. Tests hold
+/// both policies to it; block by block the same retag takes one step and more for each free block of a bank.
+pub const MOST_STEPS: u32 = 128;
+
+/// Sets that are looked at in buckets before the list of an order decides. With it every search is O(1).
+const TRIES: usize = 8;
+
+/// One pool.
+#[derive(Clone, Debug)]
+struct Pool {
+    /// First set with blocks of each order, + 1.
+    by_order: [u16; ORDERS],
+    /// First set of each bucket, + 1.
+    buckets: [u16; BUCKETS as usize],
+    /// Which buckets hold sets.
+    filled: u64,
+    /// Which orders any set has.
+    orders: u16,
+    /// Usable sets that belong to it.
+    sets: u16,
+}
+
+impl Pool {
+    const EMPTY: Pool = Pool {
+        by_order: [0; ORDERS],
+        buckets: [0; BUCKETS as usize],
+        filled: 0,
+        orders: 0,
+        sets: 0,
+    };
+}
+
+/// Which set of a pool serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The one that last got a block of the smallest order that will do.
+    Recent,
+    /// The one with the fewest free frames, of the first [`TRIES`] that have the order.
+    Fullest,
+    /// The one with the most.
+    Emptiest,
+}
+
+/// The pools of a zone.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    pools: [Pool; POOLS],
+    /// log2 of the frames that a bucket stands for.
+    bucket_log2: u32,
+}
+
+impl Pools {
+    /// Empty pools for that zone.
+    pub fn new(table: &Table) -> Pools {
+        let zone = table.zone();
+        let bucket_log2 = (zone.bank_frames * zone.interleave.width()).ilog2() - BUCKETS.ilog2();
+        Pools { pools: [Pool::EMPTY; POOLS], bucket_log2 }
+    }
+
+    /// Links `set` anew after its lists or its count have changed; nothing happens when neither matters.
+    #[inline]
+    pub fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+        let orders = table.areas[set.index()].orders;
+        let bank = &table.sets[set.index()];
+        if !bank.usable() {
+            return;
+        }
+        let (linked, pool, free) = (bank.linked, usize::from(bank.pool), bank.free);
+        let bucket = self.bucket(free);
+        let was = bank.bucket;
+        let mut changed = orders ^ linked;
+        while changed != 0 {
+            let order = changed.trailing_zeros() as usize;
+            changed &= changed - 1;
+            probe.step(Step::Index);
+            if orders >> order & 1 == 1 {
+                self.link(table.sets, pool, order, set);
+            } else {
+                self.unlink(table.sets, pool, order, set);
+            }
+        }
+        if bucket != was {
+            probe.step(Step::Index);
+            self.move_bucket(table.sets, pool, set, bucket);
+        }
+    }
+
+    /// The bucket of that many free frames, + 1; 0 when there are none.
+    #[inline]
+    fn bucket(&self, free: u32) -> u8 {
+        if free == 0 { 0 } else { (((free - 1) >> self.bucket_log2) as u8).min(BUCKETS - 1) + 1 }
+    }
+
+    #[inline]
+    fn link(&mut self, sets: &mut [Bank], pool: usize, order: usize, set: SetId) {
+        let head = &mut self.pools[pool].by_order[order];
+        let old = core::mem::replace(head, set.0 + 1);
+        self.pools[pool].orders |= 1 << order;
+        let bank = &mut sets[set.index()];
+        bank.by_order[order] = Beside { next: old, prev: 0 };
+        bank.linked |= 1 << order;
+        if old != 0 {
+            sets[usize::from(old) - 1].by_order[order].prev = set.0 + 1;
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, sets: &mut [Bank], pool: usize, order: usize, set: SetId) {
+        let bank = &mut sets[set.index()];
+        bank.linked &= !(1 << order);
+        let Beside { next, prev } = bank.by_order[order];
+        match prev {
+            0 => self.pools[pool].by_order[order] = next,
+            prev => sets[usize::from(prev) - 1].by_order[order].next = next,
+        }
+        if next != 0 {
+            sets[usize::from(next) - 1].by_order[order].prev = prev;
+        }
+        if self.pools[pool].by_order[order] == 0 {
+            self.pools[pool].orders &= !(1 << order);
+        }
+    }
+
+    fn move_bucket(&mut self, sets: &mut [Bank], pool: usize, set: SetId, bucket: u8) {
+        let pool = &mut self.pools[pool];
+        let bank = &mut sets[set.index()];
+        let (old, Beside { next, prev }) = (bank.bucket, bank.beside);
+        bank.bucket = bucket;
+        if old != 0 {
+            let head = &mut pool.buckets[usize::from(old) - 1];
+            match prev {
+                0 => *head = next,
+                prev => sets[usize::from(prev) - 1].beside.next = next,
+            }
+            if next != 0 {
+                sets[usize::from(next) - 1].beside.prev = prev;
+            }
+            if pool.buckets[usize::from(old) - 1] == 0 {
+                pool.filled &= !(1 << (old - 1));
+            }
+        }
+        if bucket != 0 {
+            let head = &mut pool.buckets[usize::from(bucket) - 1];
+            let first = core::mem::replace(head, set.0 + 1);
+            pool.filled |= 1 << (bucket - 1);
+            sets[set.index()].beside = Beside { next: first, prev: 0 };
+            if first != 0 {
+                sets[usize::from(first) - 1].beside.prev = set.0 + 1;
+            }
+        }
+    }
+
+    /// Links a usable set into a pool. O(orders).
+    pub fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, pool: usize, probe: &mut Q) {
+        table.sets[set.index()].pool = pool as u8;
+        self.pools[pool].sets += 1;
+        self.settle(table, set, probe);
+    }
+
+    /// Unlinks it from its pool. O(orders).
+    pub fn leave<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+        let bank = &table.sets[set.index()];
+        let (pool, mut linked) = (usize::from(bank.pool), bank.linked);
+        while linked != 0 {
+            let order = linked.trailing_zeros() as usize;
+            linked &= linked - 1;
+            probe.step(Step::Index);
+            self.unlink(table.sets, pool, order, set);
+        }
+        probe.step(Step::Index);
+        self.move_bucket(table.sets, pool, set, 0);
+        self.pools[pool].sets -= 1;
+    }
+
+    /// Moves a usable set to another pool. O(orders), whatever it holds: Panwar's worst allocations are
+    /// those that do this block by block.
+    pub fn retag<Q: Probe>(&mut self, table: &mut Table, set: SetId, pool: usize, probe: &mut Q) {
+        self.leave(table, set, probe);
+        self.join(table, set, pool, probe);
+    }
+
+    /// Whether any other set of the pool has free frames.
+    pub fn others(&self, set: SetId, pool: usize) -> bool {
+        let pool = &self.pools[pool];
+        let mut filled = pool.filled;
+        while filled != 0 {
+            let bucket = filled.trailing_zeros() as usize;
+            filled &= filled - 1;
+            if pool.buckets[bucket] != set.0 + 1 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A set of the pool that has a block of at least `order`, and satisfies `also`. O(1): at most
+    /// [`TRIES`] sets are looked at before any set with the order is taken.
+    #[inline]
+    pub fn find<Q: Probe>(
+        &self,
+        table: &Table,
+        pool: usize,
+        order: u8,
+        choice: Choice,
+        probe: &mut Q,
+    ) -> Option<SetId> {
+        probe.step(Step::Index);
+        let orders = self.pools[pool].orders >> order;
+        if orders == 0 {
+            return None;
+        }
+        let by_fill = match choice {
+            Choice::Recent => None,
+            Choice::Fullest => self.by_fill(table, pool, order, false, probe),
+            Choice::Emptiest => self.by_fill(table, pool, order, true, probe),
+        };
+        by_fill.or_else(|| {
+            let found = usize::from(order) + orders.trailing_zeros() as usize;
+            self.pools[pool].by_order[found].checked_sub(1).map(SetId)
+        })
+    }
+
+    #[inline]
+    fn by_fill<Q: Probe>(
+        &self,
+        table: &Table,
+        pool: usize,
+        order: u8,
+        emptiest: bool,
+        probe: &mut Q,
+    ) -> Option<SetId> {
+        let pool = &self.pools[pool];
+        let mut filled = pool.filled;
+        let mut tries = TRIES;
+        while filled != 0 {
+            let bucket = if emptiest { filled.ilog2() } else { filled.trailing_zeros() };
+            filled &= !(1 << bucket);
+            let mut at = pool.buckets[bucket as usize];
+            while let Some(set) = at.checked_sub(1) {
+                probe.step(Step::Inspect);
+                if table.areas[usize::from(set)].orders >> order != 0 {
+                    return Some(SetId(set));
+                }
+                tries -= 1;
+                if tries == 0 {
+                    return None;
+                }
+                at = table.sets[usize::from(set)].beside.next;
+            }
+        }
+        None
+    }
+
+    /// The set with most free frames (to within a bucket) of a user pool that may serve the kernel: it has
+    /// the order and no CMA.
+    pub fn emptiest_for_kernel<Q: Probe>(
+        &self,
+        table: &Table,
+        order: u8,
+        probe: &mut Q,
+    ) -> Option<SetId> {
+        let fits = |set: SetId| {
+            let bank = &table.sets[set.index()];
+            table.areas[set.index()].orders >> order != 0 && !bank.has(Bank::CMA)
+        };
+        let of = |pool: usize, probe: &mut Q| {
+            self.find(table, pool, order, Choice::Emptiest, probe).filter(|&set| fits(set))
+        };
+        let found = [USER, BRIEF].into_iter().filter_map(|pool| of(pool, probe));
+        let most = found.max_by_key(|set| table.sets[set.index()].free);
+        // Only where sets with CMA come first: then any other will do. O(sets).
+        most.or_else(|| {
+            let sets = (0..table.sets.len() as u16).map(SetId);
+            let mut users = sets.filter(|set| {
+                probe.step(Step::Inspect);
+                let bank = &table.sets[set.index()];
+                bank.usable() && usize::from(bank.pool) != KERNEL
+            });
+            users.find(|&set| fits(set))
+        })
+    }
+
+    /// Takes from a pool.
+    pub fn take_from<Q: Probe>(
+        &self,
+        table: &Table,
+        pool: usize,
+        order: u8,
+        choice: Choice,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        let set = self.find(table, pool, order, choice, probe)?;
+        Self::of_set(table, set, order, probe)
+    }
+
+    /// The smallest block of a set that will do.
+    pub fn of_set<Q: Probe>(table: &Table, set: SetId, order: u8, probe: &mut Q) -> Option<Picked> {
+        table.smallest(set.index(), order, probe).map(|at| (at, set.index()))
+    }
+
+    /// Panwar's order for the kernel: its own pool; a bank that is off; the user bank with most free frames,
+    /// which becomes the kernel's.
+    pub fn for_kernel<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        choice: Choice,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        if let Some(picked) = self.take_from(table, KERNEL, wanted.order, choice, probe) {
+            return Some(picked);
+        }
+        let set = match wake(table, Class::Kernel) {
+            Some(set) => {
+                self.join(table, set, KERNEL, probe);
+                set
+            }
+            None => {
+                let set = self.emptiest_for_kernel(table, wanted.order, probe)?;
+                self.retag(table, set, KERNEL, probe);
+                set
+            }
+        };
+        Self::of_set(table, set, wanted.order, probe)
+    }
+
+    /// Panwar's order for users, after their own pools: a bank that is off; the kernel's pool, its smallest
+    /// block.
+    pub fn for_user_elsewhere<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        pool: usize,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        while let Some(set) = wake(table, Class::User) {
+            self.join(table, set, pool, probe);
+            let picked = Self::of_set(table, set, wanted.order, probe);
+            if picked.is_some() {
+                return picked;
+            }
+        }
+        self.take_from(table, KERNEL, wanted.order, Choice::Recent, probe)
+    }
+
+    /// A kernel bank without a kernel page is the users' again, unless it is the pool's last.
+    #[inline]
+    pub fn give_back<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+        let bank = &table.sets[set.index()];
+        let idle = bank.unmovable == 0 && bank.usable() && !bank.has(Bank::NOMIG);
+        if idle && usize::from(bank.pool) == KERNEL && self.others(set, KERNEL) {
+            self.retag(table, set, USER, probe);
+        }
+    }
+
+    /// Free frames of a pool. O(sets): asked for pages that move, not on every request.
+    pub fn free(table: &Table, pool: usize) -> u32 {
+        free_of(table, None, |bank| usize::from(bank.pool) == pool)
+    }
+
+    /// Free frames in user pools, and in the kernel's above `reserve`.
+    pub fn room(table: &Table, leaving: Option<SetId>, reserve: Option<u32>) -> u32 {
+        let users = free_of(table, leaving, |bank| usize::from(bank.pool) != KERNEL);
+        let kernel = free_of(table, leaving, |bank| usize::from(bank.pool) == KERNEL);
+        users + reserve.map_or(0, |reserve| kernel.saturating_sub(reserve))
+    }
+
+    /// Compares links with areas and counts. O(sets).
+    pub fn check(&self, table: &Table) -> Result<(), Broken> {
+        let mut sets = [0_u64; POOLS];
+        for (index, bank) in table.sets.iter().enumerate() {
+            let at = index as u64;
+            let (orders, bucket) = match bank.usable() {
+                true => (table.areas[index].orders, self.bucket(bank.free)),
+                false => (0, 0),
+            };
+            sets[usize::from(bank.pool)] += u64::from(bank.usable());
+            let what = "a usable set is linked for exactly the orders it has";
+            Broken::unless_equal(what, at, orders.into(), bank.linked.into())?;
+            let what = "a usable set is in the bucket of its free frames";
+            Broken::unless_equal(what, at, bucket.into(), bank.bucket.into())?;
+        }
+        for (number, pool) in self.pools.iter().enumerate() {
+            let at = number as u64;
+            Broken::unless_equal("a pool counts its sets", at, sets[number], pool.sets.into())?;
+            self.check_lists(table, number)?;
+        }
+        Ok(())
+    }
+
+    fn check_lists(&self, table: &Table, number: usize) -> Result<(), Broken> {
+        let pool = &self.pools[number];
+        for order in 0..ORDERS {
+            let of =
+                |bank: &Bank| usize::from(bank.pool) == number && bank.linked >> order & 1 == 1;
+            let expected = table.sets.iter().filter(|bank| of(bank)).count();
+            let found =
+                length(pool.by_order[order], expected, |set| table.sets[set].by_order[order]);
+            let what = "an order's list holds the sets that are linked for it";
+            Broken::unless_equal(what, order as u64, expected as u64, found as u64)?;
+            let mask = pool.orders >> order & 1;
+            Broken::unless_equal(
+                "a pool's mask says which",
+                order as u64,
+                u64::from(found > 0),
+                mask.into(),
+            )?;
+        }
+        for bucket in 0..usize::from(BUCKETS) {
+            let of = |bank: &Bank| {
+                usize::from(bank.pool) == number && usize::from(bank.bucket) == bucket + 1
+            };
+            let expected = table.sets.iter().filter(|bank| of(bank)).count();
+            let found = length(pool.buckets[bucket], expected, |set| table.sets[set].beside);
+            let what = "a bucket holds the sets that are in it";
+            Broken::unless_equal(what, bucket as u64, expected as u64, found as u64)?;
+            let filled = pool.filled >> bucket & 1;
+            Broken::unless_equal(
+                "a pool's mask of buckets says which",
+                bucket as u64,
+                u64::from(found > 0),
+                filled,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How many sets a list has; stops one past `most`.
+fn length(first: u16, most: usize, beside: impl Fn(usize) -> Beside) -> usize {
+    let (mut at, mut count) = (first, 0);
+    while let Some(set) = at.checked_sub(1) {
+        count += 1;
+        if count > most {
+            break;
+        }
+        at = beside(usize::from(set)).next;
+    }
+    count
+}

@@ -1,0 +1,214 @@
+//! Every registered page-frame policy under the oracle, and what is promised beside it.
+
+use freehold_core::frames::pages::{Adaptive, AdaptivePaper, Admits, Fullest};
+use freehold_core::frames::pages::{
+    AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
+    SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
+};
+use freehold_core::machine::{Probe, Step};
+use freehold_testkit::frame_programs::{FrameOp, FrameProgram};
+use freehold_testkit::{FrameMemory, hunt_frames, run_frames};
+
+struct Hunt;
+
+impl Visitor for Hunt {
+    type Out = Result<(), String>;
+
+    fn visit<P: Policy>(self) -> Self::Out {
+        hunt_frames(24, run_frames::<P>)
+    }
+}
+
+struct Run<'a>(&'a FrameProgram);
+
+impl Visitor for Run<'_> {
+    type Out = Result<(), String>;
+
+    fn visit<P: Policy>(self) -> Self::Out {
+        run_frames::<P>(self.0)
+    }
+}
+
+#[test]
+fn every_policy_keeps_its_promises() {
+    std::thread::scope(|scope| {
+        for policy in POLICIES {
+            scope.spawn(move || {
+                let found = dispatch(policy.name, Hunt).expect("registered");
+                found.unwrap_or_else(|failure| panic!("{}: {failure}", policy.name));
+            });
+        }
+    });
+}
+
+#[test]
+fn names_are_unique_and_unknown_ones_are_refused() {
+    let mut names: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), POLICIES.len());
+    assert!(dispatch("no-such-policy", Hunt).is_none());
+}
+
+/// A whole life: every bank is used, thinned out, emptied by the task, switched off and used again.
+#[test]
+fn banks_fill_thin_out_and_come_back() {
+    use FrameOp::*;
+    let mut ops = Vec::new();
+    for round in 0..3 {
+        ops.extend((0..12).map(|n| Alloc(9, 2, n % 2 == 0)));
+        ops.extend((0..40).map(|n| Alloc(n % 4, n % 3, false)));
+        ops.extend((0..20).map(|n| Free(n * 7 + round)));
+        ops.extend([Poll(1_000, 0), Poll(1_000, 3), Tidy, Off(1), Poll(2_000, 0), Remove(2)]);
+        ops.extend((0..6).map(|n| Alloc(10, 2 - (n % 2), false)));
+    }
+    let program = FrameProgram { shift: 0, frames: 12 * 1024, pairs: false, cma: true, ops };
+    for policy in POLICIES {
+        let found = dispatch(policy.name, Run(&program)).expect("registered");
+        found.unwrap_or_else(|failure| panic!("{}: {failure}", policy.name));
+    }
+}
+
+#[derive(Default)]
+struct Count(u32);
+
+impl Probe for Count {
+    fn step(&mut self, _: Step) {
+        self.0 += 1;
+    }
+}
+
+const PAGE: Request = Request::new(0, Kind::Movable);
+const KERNEL_PAGE: Request = Request::new(0, Kind::Unmovable);
+
+fn steps<T>(call: impl FnOnce(&mut Count) -> T) -> (u32, T) {
+    let mut count = Count::default();
+    let result = call(&mut count);
+    (count.0, result)
+}
+
+/// Four banks of 256 MiB full of users' pages, every other page of the second freed: the kernel's next page takes
+/// that bank over. Says how many steps that took.
+fn take_over<P: Policy>() -> u32 {
+    let zone = Zone::new(Frame(0), 4 << 16, 1 << 16);
+    let mut memory = FrameMemory::new(Frames::<P>::needs(&zone).unwrap());
+    let mut frames = Frames::<P>::new(zone, memory.lend()).unwrap();
+    while frames.alloc(PAGE, &mut ()).is_ok() {}
+    for frame in (1 << 16..2 << 16).step_by(2) {
+        frames.free(Frame(frame), 0, &mut ()).unwrap();
+    }
+    let (steps, frame) = steps(|probe| frames.alloc(KERNEL_PAGE, probe));
+    assert_eq!(frames.set_of(frame.unwrap()), Some(SetId(1)));
+    frames.check().unwrap();
+    steps
+}
+
+#[test]
+fn a_bank_changes_its_pool_in_constant_steps() {
+    let paged = take_over::<AdaptivePaper>();
+    assert!(paged > 32_768, "the thesis's way goes block by block: {paged}");
+    for steps in [take_over::<Adaptive>(), take_over::<Fullest>()] {
+        assert!(steps <= MOST_STEPS && steps * 10 < paged, "{steps} of {MOST_STEPS}, {paged}");
+    }
+}
+
+/// Random traffic of every order and kind on many small banks; the longest call.
+fn longest_call<P: Policy>() -> u32 {
+    let zone = Zone::new(Frame(0), 200 << 10, 1 << 10);
+    let mut memory = FrameMemory::new(Frames::<P>::needs(&zone).unwrap());
+    let mut frames = Frames::<P>::new(zone, memory.lend()).unwrap();
+    let (mut live, mut random, mut most) = (Vec::new(), 1_u64, 0);
+    for _ in 0..60_000 {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bits = random >> 33;
+        let kind = Kind::ALL[(bits % 23 / 8) as usize];
+        let order = (bits >> 8).trailing_zeros().min(10) as u8;
+        let taken = if bits % 100 < 54 {
+            let (taken, got) = steps(|probe| frames.alloc(Request::new(order, kind), probe));
+            live.extend(got.ok().map(|frame| (frame, order)));
+            taken
+        } else if live.is_empty() {
+            0
+        } else {
+            let (frame, order) = live.swap_remove(bits as usize % live.len());
+            let (taken, done) = steps(|probe| frames.free(frame, order, probe));
+            done.unwrap();
+            taken
+        };
+        most = most.max(taken);
+    }
+    frames.check().unwrap();
+    most
+}
+
+#[test]
+fn the_longest_call_is_within_its_bound() {
+    for most in [longest_call::<Adaptive>(), longest_call::<Fullest>()] {
+        assert!(most > 40 && most <= MOST_STEPS, "{most} of {MOST_STEPS}");
+    }
+}
+
+#[test]
+fn wrong_calls_are_values() {
+    let zone = Zone::new(Frame(4096), 3 << 16, 1 << 16);
+    let mut memory = FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap());
+    let mut frames = Frames::<Fullest>::new(zone, memory.lend()).unwrap();
+    assert_eq!(frames.alloc(Request::new(11, Kind::Movable), &mut ()), Err(AllocError::Order(11)));
+    let block = frames.alloc(Request::new(3, Kind::Movable), &mut ()).unwrap();
+    let inside = Frame(block.0 + 1);
+    assert_eq!(frames.free(inside, 0, &mut ()), Err(FreeError::Inside(inside)));
+    assert_eq!(frames.free(block, 2, &mut ()), Err(FreeError::Order(block, 3)));
+    assert_eq!(frames.free(Frame(4095), 0, &mut ()), Err(FreeError::Foreign(Frame(4095))));
+    assert_eq!(frames.free(block, 3, &mut ()), Ok(()));
+    assert!(frames.free(block, 3, &mut ()).is_err(), "freed twice");
+    assert_eq!(frames.isolate(SetId(0), &mut ()), Err(SetError::Shared(SetId(0))));
+    assert_eq!(frames.isolate(SetId(9), &mut ()), Err(SetError::Unknown(SetId(9))));
+    frames.check().unwrap();
+
+    let short =
+        FrameMemory::new(Frames::<Fullest>::needs(&Zone::new(Frame(0), 1 << 16, 1 << 16)).unwrap());
+    let mut short = short;
+    let refused = Frames::<Fullest>::new(zone, short.lend()).err();
+    assert!(matches!(refused, Some(SetupError::TooShort("tags", ..))), "{refused:?}");
+    let odd = Zone::new(Frame(0), 1 << 16, 1000);
+    assert_eq!(Frames::<Fullest>::needs(&odd), Err(SetupError::BankFrames(1000)));
+}
+
+#[test]
+fn zones_serve_the_near_node_first_and_devices_last() {
+    let zones = [
+        Zone::new(Frame(0), 1 << 12, 1 << 16),
+        Zone::new(Frame(1 << 12), (1 << 17) - (1 << 12), 1 << 16),
+        Zone::new(Frame(1 << 17), 1 << 16, 1 << 16),
+    ];
+    let role = |node, admits| Role { node, admits };
+    let roles = [role(0, Admits::Devices), role(0, Admits::All), role(1, Admits::Movable)];
+    let mut memories =
+        zones.map(|zone| FrameMemory::new(Frames::<Adaptive>::needs(&zone).unwrap()));
+    let mut memory = memories.iter_mut();
+    let mut all =
+        zones.map(|zone| Frames::<Adaptive>::new(zone, memory.next().unwrap().lend()).unwrap());
+    let mut machine = Zones::new(&mut all, &roles).unwrap();
+    assert_eq!(machine.alloc(PAGE, 1, &mut ()).unwrap().0, 2);
+    assert_eq!(machine.alloc(KERNEL_PAGE, 1, &mut ()).unwrap().0, 1, "zone 2 admits users only");
+    let mut last = 1;
+    let mut frame = Frame(0);
+    while let Ok((zone, got)) = machine.alloc(PAGE, 0, &mut ()) {
+        (last, frame) = (zone, got);
+    }
+    assert_eq!(last, 0, "the devices' zone comes last");
+    assert_eq!(machine.free(frame, 0, &mut ()), Ok(()));
+    assert!(machine.free(frame, 0, &mut ()).is_err());
+    // The bank that both first zones lie in stays on for both.
+    assert!(machine.zones()[0].set(SetId(0)).unwrap().shared);
+    assert!(machine.zones()[1].set(SetId(0)).unwrap().shared);
+
+    let twice = [zones[0], Zone::new(Frame(4000), 1 << 16, 1 << 16)];
+    let mut memories =
+        twice.map(|zone| FrameMemory::new(Frames::<Adaptive>::needs(&zone).unwrap()));
+    let mut memory = memories.iter_mut();
+    let mut all =
+        twice.map(|zone| Frames::<Adaptive>::new(zone, memory.next().unwrap().lend()).unwrap());
+    assert_eq!(Zones::new(&mut all, &roles).err(), Some(SetupError::Overlap(Frame(4000))));
+}
