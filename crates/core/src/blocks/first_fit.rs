@@ -9,6 +9,7 @@ use super::heap::BlockHeap;
 use super::index::{Census, FreeIndex, LongestTwo};
 use super::list::AddressList;
 use super::order::AddressOrder;
+use super::search::StillIndex;
 use super::tags::{Block, Granules, Tags, View};
 use super::zones::Zones;
 use crate::check::Broken;
@@ -46,7 +47,7 @@ unsafe impl<O: AddressOrder> FreeIndex for Lowest<O> {
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.0.first_fit(view, need)
+        self.search(view, need)
     }
 
     #[inline]
@@ -69,5 +70,13 @@ unsafe impl<O: AddressOrder> FreeIndex for Lowest<O> {
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
         self.0.check(tags)
+    }
+}
+
+// SAFETY: as above; asking changes nothing.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<O: AddressOrder> StillIndex for Lowest<O> {
+    fn search<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        self.0.first_fit(view, need)
     }
 }

@@ -9,6 +9,7 @@
 
 use super::classes::{Class, Occupied, PerClass};
 use super::index::{Census, FreeIndex, LongestTwo};
+use super::search::StillIndex;
 use super::tags::{Block, Granules, Tags, View};
 use super::tree::{Key, Treap};
 use crate::check::Broken;
@@ -81,7 +82,7 @@ unsafe impl<Q: Question> FreeIndex for SizeForest<Q> {
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        Q::ask(&self.0, view, need)
+        self.search(view, need)
     }
 
     #[inline]
@@ -109,5 +110,13 @@ unsafe impl<Q: Question> FreeIndex for SizeForest<Q> {
             tree.check(tags, &mut census, |_, size| Class::of(size) == class)?;
         }
         Ok(census)
+    }
+}
+
+// SAFETY: as above; asking changes nothing.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<Q: Question> StillIndex for SizeForest<Q> {
+    fn search<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        Q::ask(&self.0, view, need)
     }
 }

@@ -27,13 +27,13 @@ pub struct BlockHeap<I, T = Counts> {
 
 /// Where in a free block the used one shall lie.
 #[derive(Clone, Copy)]
-struct Spot {
+pub(super) struct Spot {
     /// The free block.
-    block: Block,
+    pub(super) block: Block,
     /// Its length.
-    size: Granules,
+    pub(super) size: Granules,
     /// How much of it stays free before the used block: nothing, or at least a smallest block.
-    gap: Granules,
+    pub(super) gap: Granules,
 }
 
 impl<I: FreeIndex> BlockHeap<I> {
@@ -66,12 +66,7 @@ impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
     fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
         let need = Granules::for_request(size)?;
         let mut view = self.tags.watched(probe);
-        let spot = if align.bytes() <= super::GRANULE {
-            let block = self.index.find_for(&mut view, need, size)?;
-            Spot { block, size: view.size(block), gap: Granules::default() }
-        } else {
-            self.find_aligned(&mut view, need, size, align)?
-        };
+        let spot = self.find_spot(&mut view, need, size, align)?;
         let block = self.take(&mut view, spot, need);
         Some(self.tags.payload(block))
     }
@@ -172,6 +167,22 @@ impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
 }
 
 impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
+    /// A place for `need` granules, for which `requested` bytes were asked.
+    #[inline(always)]
+    pub(super) fn find_spot<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        need: Granules,
+        requested: u64,
+        align: Align,
+    ) -> Option<Spot> {
+        if align.bytes() > super::GRANULE {
+            return self.find_aligned(view, need, requested, align);
+        }
+        let block = self.index.find_for(view, need, requested)?;
+        Some(Spot { block, size: view.size(block), gap: Granules::default() })
+    }
+
     /// A place for `need` granules whose payload is aligned. Asks the index twice: for a block of
     /// just the length, which may happen to lie well, then for one that is long enough wherever
     /// it lies. (An index that knew of alignments could do better; none of the papers' does.)
@@ -214,7 +225,12 @@ impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
     }
 
     /// Cuts the used block out of the free one: up to two remainders stay free.
-    fn take<P: Probe>(&mut self, view: &mut View<P>, spot: Spot, need: Granules) -> Block {
+    pub(super) fn take<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        spot: Spot,
+        need: Granules,
+    ) -> Block {
         let Spot { block, size, gap } = spot;
         let used = block.after(gap);
         let rest = size.minus(gap).minus(need);

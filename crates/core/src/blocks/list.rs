@@ -10,6 +10,7 @@
 
 use super::index::{Census, FreeIndex};
 use super::order::AddressOrder;
+use super::search::StillIndex;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
@@ -207,7 +208,7 @@ unsafe impl<W: Preference> FreeIndex for Scan<W> {
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.0.best_by(view, need, W::is_better)
+        self.search(view, need)
     }
 
     fn largest(&self, tags: &Tags) -> Granules {
@@ -216,5 +217,13 @@ unsafe impl<W: Preference> FreeIndex for Scan<W> {
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
         self.0.check(tags)
+    }
+}
+
+// SAFETY: as above; asking changes nothing.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<W: Preference> StillIndex for Scan<W> {
+    fn search<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        self.0.best_by(view, need, W::is_better)
     }
 }

@@ -6,6 +6,7 @@
 //!   order: zones or list    forest                         ... by address, by size class (classes)
 //!   tree (O(log n))    list (as in the books)    stack      structures inside the free blocks
 //!                      heap (index)                 buddy   the mechanism: split, merge, resize
+//!             search                  unmerged                ... choosing first, taking later; never merging
 //!                      tags (walk)                          the layout: all header arithmetic
 //!                      region                               the memory
 //! ```
@@ -33,9 +34,11 @@ mod next_fit;
 mod order;
 pub mod realtime;
 mod region;
+mod search;
 mod stack;
 mod tags;
 mod tree;
+mod unmerged;
 mod walk;
 mod worst_fit;
 mod zones;
@@ -49,7 +52,9 @@ pub use good_fit::{GoodFit, GoodFitParams, SizeLists};
 pub use heap::BlockHeap;
 pub use index::{Census, FreeIndex};
 pub use next_fit::{NextFit, NextFitList};
-pub use region::{GRANULE, MAX_REGION, Region};
+pub use region::{GRANULE, MAX_REGION, Parts, Region};
+pub use search::{Found, Search, StillIndex};
 pub use tags::{Block, Granules, MIN_BLOCK, TAG, Tag, Tags, View};
+pub use unmerged::Unmerged;
 pub use walk::{Counts, Tally};
 pub use worst_fit::{WorstFit, WorstFitList};

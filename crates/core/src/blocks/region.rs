@@ -54,8 +54,54 @@ impl Region {
         self.len == 0
     }
 
+    /// Cuts it into `count` parts of one length, side by side; what the division leaves over stays
+    /// unused. A `count` of 0 is one part.
+    pub fn cut(self, count: u32) -> Parts {
+        let count = count.max(1);
+        let each = self.len / u64::from(count);
+        Parts { base: self.base, each: each - each % GRANULE, next: 0, count }
+    }
+
     /// Its length in granules.
     pub(super) const fn granules(&self) -> u32 {
         (self.len / GRANULE) as u32
+    }
+}
+
+/// The parts of a region that was cut, in the order of addresses: [`Region::cut`].
+#[derive(Debug)]
+pub struct Parts {
+    base: NonNull<u8>,
+    each: u64,
+    next: u32,
+    count: u32,
+}
+
+impl Parts {
+    /// Where the first one begins.
+    pub const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// How long each of them is, in bytes: a multiple of [`GRANULE`].
+    pub const fn each(&self) -> u64 {
+        self.each
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Region;
+
+    fn next(&mut self) -> Option<Region> {
+        if self.next == self.count {
+            return None;
+        }
+        let offset = u64::from(self.next) * self.each;
+        self.next += 1;
+        // SAFETY: `count` times `each` is at most the length of the region that was cut.
+        let base = unsafe { self.base.add(offset as usize) };
+        // SAFETY: the parts do not overlap, each is handed out once, and together they lie in a
+        // region that is no more.
+        unsafe { Region::new(base, self.each) }
     }
 }

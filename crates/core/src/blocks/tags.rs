@@ -212,6 +212,12 @@ pub struct Tags {
     end: Block,
 }
 
+// SAFETY: a `Tags` is a place, not an access: what its views read and write is the policy's, who is
+// alone with them (`&mut`), or reads with others while nobody writes (`&`); see above.
+unsafe impl Send for Tags {}
+// SAFETY: as above.
+unsafe impl Sync for Tags {}
+
 impl Tags {
     /// Takes all of `region`: blocks from granule 1 to the sentinel in the last granule.
     /// `None` when not one block fits (less than 48 B). Writes nothing but the sentinel.

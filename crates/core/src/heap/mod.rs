@@ -24,9 +24,13 @@
 //!
 //! Stacks hold own blocks only: a block freed by a stranger travels by bit to its owner, so that
 //! two threads never come to write into one cache line by the allocator's doing.
+//!
+//! [`sharing`] holds the other answers, for whom any policy of [`blocks`](crate::blocks) will do: one
+//! lock, a reader-writer lock, stripes, a heap a thread. The laboratory measures them beside this one.
 
 pub mod depot;
 pub mod inbox;
+pub mod sharing;
 pub mod vacancy;
 
 // Under loom only the lock-free parts exist: loom's atomics cannot be statics or mapped memory.

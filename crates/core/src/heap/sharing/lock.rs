@@ -1,0 +1,63 @@
+//! What a lock is to this module: something that runs a closure while others wait.
+//!
+//! Core cannot sleep, so locks come from outside: the laboratory brings those of `std` and
+//! `parking_lot`, the loom models loom's. [`Parked`] is the core's own lock with its machine.
+
+use crate::machine::Machine;
+use crate::sync::Lock;
+
+/// A mutex.
+///
+/// # Safety
+/// Of all closures given to one lock, one runs at a time, and each sees what the ones before it did.
+pub unsafe trait Exclusive: Sync {
+    /// Runs `work` while holding the lock.
+    fn with<R>(&self, work: impl FnOnce() -> R) -> R;
+}
+
+/// A reader-writer lock.
+///
+/// # Safety
+/// While a closure given to `write` runs, no other closure given to the same lock does; each sees what
+/// those given to `write` before it did.
+pub unsafe trait ReadWrite: Sync {
+    /// Runs `work` while others may read.
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R;
+
+    /// Runs `work` while nobody else reads or writes.
+    fn write<R>(&self, work: impl FnOnce() -> R) -> R;
+}
+
+/// A mutex with a condition variable, as POSIX threads have them.
+///
+/// # Safety
+/// As [`Exclusive`], of the closures `ready` and `change`.
+pub unsafe trait Monitor: Sync {
+    /// Asks `ready` until it says yes; sleeps after every no until some `leave` has changed something.
+    fn enter(&self, ready: impl FnMut() -> bool);
+
+    /// Runs `change`; when it says so, wakes everybody who sleeps in `enter`.
+    fn leave(&self, change: impl FnOnce() -> bool);
+}
+
+/// The core's own lock, with the machine that puts its waiters to sleep.
+#[derive(Debug, Default)]
+pub struct Parked<M> {
+    lock: Lock,
+    machine: M,
+}
+
+impl<M: Machine> Parked<M> {
+    /// A free lock.
+    pub const fn new(machine: M) -> Parked<M> {
+        Parked { lock: Lock::new(), machine }
+    }
+}
+
+// SAFETY: `Lock::with` runs one closure at a time; its Release pairs with the next one's Acquire.
+unsafe impl<M: Machine + Sync> Exclusive for Parked<M> {
+    #[inline]
+    fn with<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.lock.with(&self.machine, work)
+    }
+}
