@@ -1,4 +1,5 @@
-//! The shared object's name, under which programs that link the library look for it; and that it stays once loaded.
+//! The shared object's name, under which programs that link the library look for it; that it stays once loaded; and
+//! what lies where in it.
 
 fn main() {
     // With the feature the crate is built as a cdylib (`--crate-type`), which its manifest does not
@@ -7,6 +8,11 @@ fn main() {
         println!("cargo::rustc-link-arg=-Wl,-soname,libfreehold.so.1");
         // Threads that used it call it when they end, and the purger runs in it: `dlclose` must not unmap it.
         println!("cargo::rustc-link-arg=-Wl,-z,nodelete");
+        let folder = std::env::var("CARGO_MANIFEST_DIR").expect("Cargo says where the crate is");
+        println!("cargo::rustc-link-arg=-Wl,-T,{folder}/sections.ld");
+        // What the dynamic loader writes to begins with a page, so that it is on one page, not on two.
+        println!("cargo::rustc-link-arg=-Wl,-z,separate-loadable-segments");
     }
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=sections.ld");
 }

@@ -150,7 +150,8 @@ unsafe fn free_entering(block: *mut u8) {
 /// Whether a block of `have` bytes is kept for `size`: large enough, and not more than half wasted.
 #[inline(always)]
 fn keeps(have: usize, size: usize) -> bool {
-    size <= have && size >= have / 2
+    // What is too large wraps.
+    have.wrapping_sub(size) <= have / 2
 }
 
 /// The hot half of [`reallocate`]: whether the block is of the calling thread's slabs and stays where
@@ -171,7 +172,7 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
         if keeps(have, size) {
             return block;
         }
-        let new = cache.take_small(size);
+        let new = class_of(size).map_or(ptr::null_mut(), |class| cache.take_class(class));
         if !new.is_null() {
             // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap; the
             // caller gives the old one up.

@@ -104,8 +104,15 @@ impl<M: Machine> NodeHeap<M> {
         Some((magazine.cast(), len))
     }
 
-    /// A slab was cut: as many bytes of other classes shall go back.
-    pub(super) fn borrow(&self, cache: &Cache) {
+    /// A slab of `class` was cut: as many bytes of other classes shall go back. The next class in turn that has
+    /// a spare stack has to part with it.
+    pub(super) fn borrow(&self, cache: &Cache, class: usize) {
+        let from = cache.next_shed.get() as usize;
+        let others = (from..CLASSES).chain(0..from.min(CLASSES)).filter(|other| *other != class);
+        if let Some(other) = { others }.find(|other| !cache.spare[*other].get().is_null()) {
+            let len = cache.spare_len[other].replace(0) as usize;
+            self.set_aside(cache, other, cache.spare[other].replace(ptr::null_mut()), len);
+        }
         if cache.stocked.iter().any(|word| word.get() != 0) {
             cache.debt.set((cache.debt.get() + UNIT as u32).min(MOST_DEBT));
         }

@@ -153,7 +153,7 @@ impl<M: Machine> NodeHeap<M> {
         if run.address - region.base() >= cache.reach.get() {
             self.refresh(cache);
         }
-        self.borrow(cache);
+        self.borrow(cache, class.index());
         if run.fresh && run.used >= DENSE_UNITS {
             self.runs.make_huge(&self.machine, run.address, 1);
         }
