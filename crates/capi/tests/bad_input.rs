@@ -98,6 +98,7 @@ fn options_that_are_none() {
         ("FREEHOLD_PROFILE_RATE", "2G"),
         ("FREEHOLD_SECURE", "2"),
         ("FREEHOLD_STATS", "\u{fffd}%s%n"),
+        ("FREEHOLD_PURGE", "off\nfreehold: all is well"),
         ("FREEHOLD_THP", "Always"),
         ("FREEHOLD_LIMTI", "2G"),
         ("FREEHOLD_", "on"),

@@ -1,11 +1,11 @@
 //! What the `FREEHOLD_*` variables say. One table: name, default, what it does.
 //!
-//! Ignored in set-user-ID programs (`secure_getenv`). A value that is not understood is a warning
-//! that names it; the default stays.
+//! Ignored in set-user-ID programs. A value that is not understood is a warning of one line that
+//! names it and says what is; the default stays. So is a variable that only looks like an option (`unknown`).
 
 use crate::process::HEAP;
-use crate::{counts, exit, profile, purger, secure, stats};
-use core::ffi::CStr;
+use crate::{counts, exit, profile, purger, secure, stats, unknown};
+use core::ffi::{CStr, c_char};
 use freehold_os::HugePages;
 
 /// One option.
@@ -192,25 +192,62 @@ fn purge(value: &[u8]) -> bool {
 }
 
 unsafe extern "C" {
-    fn secure_getenv(name: *const libc::c_char) -> *mut libc::c_char;
+    static environ: *const *const c_char;
 }
 
-/// Reads all of them: once, at the start.
+/// What our variables begin with.
+const OURS: &[u8] = b"FREEHOLD_";
+
+/// Reads all of them: once, at the start, in one walk over the environment.
 pub(crate) fn read() {
-    for row in &OPTIONS {
-        // SAFETY: the name is a C string; the program has no second thread yet, or has not
-        // allocated before, so nobody is changing the environment.
-        let value = unsafe { secure_getenv(row.name.as_ptr()) };
-        if value.is_null() {
-            continue;
+    // SAFETY: asks for a constant of the process: whether it has more rights than who started it.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return;
+    }
+    let mut values = [None; OPTIONS.len()];
+    each_of_ours(|name, value| {
+        match OPTIONS.iter().zip(&mut values).find(|(row, _)| row.name.to_bytes() == name) {
+            // Of two, the first, as `getenv` has it.
+            Some((_, place)) => *place = place.or(Some(value)),
+            None => unknown::complain(name),
         }
-        // SAFETY: `secure_getenv` answers with a C string.
-        let value = unsafe { CStr::from_ptr(value) }.to_bytes();
-        if !(row.apply)(value) {
+    });
+    // In the order of the table, not in that of the environment.
+    for (row, value) in OPTIONS.iter().zip(values) {
+        if let Some(value) = value.filter(|value| !row.set(value)) {
             warn(row, value);
         }
     }
-    crate::unknown::complain();
+}
+
+/// Calls `visit` with the name and the value of each variable that begins like ours.
+fn each_of_ours(mut visit: impl FnMut(&'static [u8], &'static [u8])) {
+    // SAFETY: the C library's own list, complete before any program's code runs. The program has no second
+    // thread yet, or has not allocated before, so nobody is changing it.
+    let mut entry = unsafe { environ };
+    // SAFETY: the list ends with null, and has been set up if it is not null itself.
+    while !entry.is_null() && unsafe { !(*entry).is_null() } {
+        // SAFETY: the entry is before the end.
+        let text: *const c_char = unsafe { *entry };
+        // Most are not ours, and are left at the first byte that differs.
+        // SAFETY: no byte behind the string's end is read: it would have differed.
+        let ours = |(at, byte): (usize, &u8)| unsafe { *text.add(at) } as u8 == *byte;
+        if OURS.iter().enumerate().all(ours) {
+            // SAFETY: each entry before the end is a C string.
+            let text = unsafe { CStr::from_ptr(text) }.to_bytes();
+            let mut parts = text.splitn(2, |byte| *byte == b'=');
+            visit(parts.next().unwrap_or(text), parts.next().unwrap_or(b""));
+        }
+        // SAFETY: the entry was not the end.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// The part of a text that is shown: no more than fits a line, and nothing that would begin another.
+pub(crate) fn printable(text: &[u8]) -> &[u8] {
+    const MOST: usize = 64;
+    let end = text.iter().take(MOST).position(u8::is_ascii_control);
+    text.get(..end.unwrap_or(MOST)).unwrap_or(text)
 }
 
 fn warn(row: &OptionRow, value: &[u8]) {
@@ -219,7 +256,7 @@ fn warn(row: &OptionRow, value: &[u8]) {
         b"freehold: ignoring ".as_slice(),
         row.name.to_bytes(),
         b"=",
-        value.get(..64).unwrap_or(value),
+        printable(value),
         b" (takes ",
         row.values.as_bytes(),
         b"; default ",
