@@ -76,7 +76,7 @@ fn start() {
     HEAP.set_key(machine.random());
     // SAFETY: asks for a constant, which lies where the kernel put it: `sysconf` reads two more pages.
     let page = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
-    machine.set_page_size(page.clamp(machine.page_size(), 64 * 1024));
+    machine.set_page_size(page.max(machine.page_size()).min(64 * 1024));
     crate::stats::PAGE.main.fill(HEAP.roots());
     options::read();
     let mut key = 0;
