@@ -38,6 +38,7 @@ mod hot;
 mod misuse;
 pub mod rings;
 pub mod sent;
+mod slots;
 mod strict;
 mod tree;
 mod used;

@@ -208,8 +208,8 @@ impl StrictHeap {
     #[inline(always)]
     fn order_for(&self, size: u64) -> u32 {
         let last = size.saturating_sub(1) >> self.judge.unit_log2;
-        // 0 for one unit, else the bits of the last unit's number.
-        if last == 0 { 0 } else { last.ilog2() + 1 }
+        // The bits of the last unit's number.
+        (last << 1 | 1).ilog2()
     }
 
     /// At least `size` bytes at a multiple of their length rounded up to a power of two (as far as the

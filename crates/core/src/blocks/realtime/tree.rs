@@ -1,46 +1,56 @@
-//! Which aligned slots are free: a tree of 64-way words, at most four levels.
+//! Which aligned slots are free: a tree of 64-way nodes, at most four levels.
 //!
 //! ```text
 //!   level 3   1 node           64 slots of 2^18 units
 //!   level 2   64 nodes         64 slots of 2^12 units each
 //!   level 1   4,096 nodes      64 slots of 2^6 units each
-//!   level 0   262,144 words    64 units each, a bit for each that is free
+//!   level 0   262,144 nodes    64 units each
+//!
+//!   a node    slots | large | zeros | members of class 6 l - 1, .. 1, 0
 //! ```
 //!
-//! A node's *best* is 1 + the order of the longest aligned block that is free in it, 0 when none is.
-//! Six orders belong to a level: order 6 l + i is a run of 2^i slots of level l at a multiple of 2^i, which
-//! shifts and ands find in one word. A node above level 0 keeps its 64 children sorted by their bests: a
-//! mask for each best, and a bit for each mask that is not zero. So the *lowest* block of order k is found by
-//! taking, level by level, the lowest child in any mask of best k + 1 or more; and a change of one
-//! word moves one child from mask to mask on each level above, no more.
+//! Six orders belong to a level: order 6 l + r is an aligned run of 2^r slots of level l, which `slots` finds in
+//! one step. A slot that is entirely free, or entirely part of a used block, is not looked into: all of it says
+//! "free" inside, and is true again as soon as it is looked into. A node that is looked into is *open*: some
+//! of its slots are free or all are not, but not all are. The *class* of an open node is the order of its
+//! longest free run, if it has one.
 //!
-//! A slot that is entirely free or entirely part of a used block is not looked into: its subtree says
-//! "all free" inside, and is true again as soon as it is looked into. So neither cutting nor merging
-//! touches more than one path.
+//! Each node above knows its open descendants by class: a mask for every class, in which a child's bit is set
+//! when some open node in that child has that class. So the *lowest* free block of order k is found by
+//! going, level by level, to the lowest child that is free or in any mask of k or more. And a change of a node's
+//! slots moves one class to another: a bit cleared and a bit set on each level above, with nothing to be
+//! compared or computed again there. (Masks by the longest block of each child, as they were before, need that
+//! length again on every level: 377 instructions where this takes 200.)
 //!
-//! Invariant: the mask in which a child is, is that of its best, unless the child is part of a used
-//! block: then it is in mask 0. Levels are written out, not looped over: there is no loop here.
+//! A block takes its slots from the node of its level. If that was closed and free, it opens (its class is 5
+//! then: the other half is free), and takes one slot from the node above; and so on. Freeing goes
+//! the same way back. So one node changes its class, and those below it appear or go.
+//!
+//! Invariant: a mask's bit is set exactly if such a node is open in that child. Levels are written out,
+//! not looped over: there is no loop here.
 
+use super::slots::{SLOTS_LOG2, Slots};
 use crate::check::Broken;
 use core::ptr::NonNull;
 
-/// log2 of the slots of a node.
-const WAYS_LOG2: u32 = 6;
 /// The most levels.
 const LEVELS: usize = 4;
-/// The most units: one less than the slots of all levels, so that every block is a part of a node.
-pub(super) const MAX_UNITS: u32 = (1 << (WAYS_LOG2 * LEVELS as u32)) - 1;
+/// The most units: one less than the slots of all levels, so that the highest node is always open.
+pub(super) const MAX_UNITS: u32 = (1 << (SLOTS_LOG2 * LEVELS as u32)) - 1;
 
-/// Words of a node: which masks are not zero; a mask for each best of a child, 0 to 6 l + 1; and zeros, so
-/// that "this best or more" is always as many masks.
-const fn node_words(level: usize) -> u32 {
-    if level == 0 { 1 } else { 1 + 2 * masks(level) }
-}
+/// Classes of a level.
+const CLASSES: usize = SLOTS_LOG2 as usize;
+/// How often a node's slots are halved, for the class of one that was just opened or is about to be closed.
+const HALF: u32 = 1;
+/// Where the mask of large children is in a node: those in which an open node of level 1 or above has a free
+/// slot. It stands for all masks of the higher levels, in a search for units.
+const LARGE: usize = 2;
+/// Where the masks begin in a node: behind zeros, so that "this class of its level or a higher one" is always
+/// as many words.
+const MASKS: usize = LARGE + CLASSES;
 
-/// How many bests a child of a node of that level can have.
-const fn masks(level: usize) -> u32 {
-    WAYS_LOG2 * level as u32 + 2
-}
+/// Words of a node of each level. (16 where 14 would do, because a shift is short.)
+const NODE_WORDS: [usize; LEVELS] = [2, 16, MASKS + 2 * CLASSES, MASKS + 3 * CLASSES];
 
 /// The tree over memory that somebody gave it; see the module.
 #[derive(Debug)]
@@ -53,21 +63,74 @@ pub(super) struct Tree {
 #[derive(Clone, Copy, Debug)]
 struct Level {
     words: NonNull<u64>,
-    /// The best of each node.
-    bests: NonNull<u8>,
-    /// How many nodes; for assertions.
-    nodes: u32,
+    nodes: usize,
+}
+
+/// Which word of a node of level `above` has the mask of the class, of level `of`, whose run is 64 slots halved so often.
+#[inline(always)]
+const fn mask(above: usize, of: usize, halvings: u32) -> usize {
+    MASKS + CLASSES * (above - of - 1) + halvings as usize - 1
+}
+
+/// Some slots of a node: those of a block.
+#[derive(Clone, Copy)]
+struct Run {
+    node: usize,
+    slot: u32,
+    log2: u32,
+}
+
+impl Run {
+    /// 2^`log2` slots of that level, at `unit`.
+    #[inline(always)]
+    fn of(level: usize, log2: u32, unit: u32) -> Run {
+        let slot = unit >> (SLOTS_LOG2 * level as u32);
+        Run { node: (slot >> SLOTS_LOG2) as usize, slot: slot % 64, log2 }
+    }
+
+    /// The one slot above that is the whole node.
+    #[inline(always)]
+    fn above(self) -> Run {
+        Run { node: self.node >> SLOTS_LOG2, slot: (self.node % 64) as u32, log2: 0 }
+    }
+}
+
+/// Calls a method `<highest level, level of the order>` with how many slots of that level the order is, and
+/// more arguments; `None` where there is no such level. Four levels are asked for first and by themselves: they
+/// take longest, and a table of jumps would be five instructions more.
+macro_rules! at_home {
+    ($self:ident, $order:expr, $method:ident $(, $more:expr)*) => {
+        if $self.levels[3].nodes != 0 {
+            match $order {
+                order @ 0..=5 => Some($self.$method::<3, 0>(order $(, $more)*)),
+                order @ 6..=11 => Some($self.$method::<3, 1>(order - 6 $(, $more)*)),
+                order @ 12..=17 => Some($self.$method::<3, 2>(order - 12 $(, $more)*)),
+                order @ 18..=23 => Some($self.$method::<3, 3>(order - 18 $(, $more)*)),
+                _ => None,
+            }
+        } else {
+            match ($self.top, $order) {
+                (2, order @ 0..=5) => Some($self.$method::<2, 0>(order $(, $more)*)),
+                (2, order @ 6..=11) => Some($self.$method::<2, 1>(order - 6 $(, $more)*)),
+                (2, order @ 12..=17) => Some($self.$method::<2, 2>(order - 12 $(, $more)*)),
+                (1, order @ 0..=5) => Some($self.$method::<1, 0>(order $(, $more)*)),
+                (1, order @ 6..=11) => Some($self.$method::<1, 1>(order - 6 $(, $more)*)),
+                (0, order @ 0..=5) => Some($self.$method::<0, 0>(order $(, $more)*)),
+                _ => None,
+            }
+        }
+    };
 }
 
 /// How many nodes each level has for so many units, and how many levels there are.
-const fn nodes(units: u32) -> ([u32; LEVELS], usize) {
+const fn nodes(units: u32) -> ([usize; LEVELS], usize) {
     assert!(units <= MAX_UNITS);
     let (mut counts, mut level, mut count) = ([0; LEVELS], 0, units);
     loop {
-        count = count.div_ceil(1 << WAYS_LOG2);
-        counts[level] = count;
+        count = count.div_ceil(1 << SLOTS_LOG2);
+        counts[level] = count as usize;
         level += 1;
-        if units >> (WAYS_LOG2 * level as u32) == 0 {
+        if units >> (SLOTS_LOG2 * level as u32) == 0 {
             return (counts, level);
         }
     }
@@ -79,10 +142,10 @@ impl Tree {
         let (counts, levels) = nodes(units);
         let (mut sum, mut level) = (0, 0);
         while level < levels {
-            sum += counts[level] as u64 * (node_words(level) as u64 * 8 + 1);
+            sum += counts[level] * NODE_WORDS[level];
             level += 1;
         }
-        sum.next_multiple_of(8)
+        sum as u64 * 8
     }
 
     /// All `units` free.
@@ -92,43 +155,29 @@ impl Tree {
     /// `units` is 1 to [`MAX_UNITS`].
     pub(super) unsafe fn new(at: NonNull<u8>, units: u32) -> Tree {
         let (counts, count) = nodes(units);
-        let words: NonNull<u64> = at.cast();
-        let total: u32 = (0..count).map(|level| counts[level] * node_words(level)).sum();
-        // SAFETY: the bests follow the words, inside the caller's bytes.
-        let bests: NonNull<u8> = unsafe { words.add(total as usize) }.cast();
-        let (mut levels, mut word, mut best) = ([Level { words, bests, nodes: 0 }; LEVELS], 0, 0);
+        let mut words: NonNull<u64> = at.cast();
+        let mut levels = [Level { words, nodes: 0 }; LEVELS];
         for level in 0..count {
-            // SAFETY: each level's nodes follow those of the level below.
-            let (words, bests) = unsafe { (words.add(word as usize), bests.add(best as usize)) };
-            levels[level] = Level { words, bests, nodes: counts[level] };
-            word += counts[level] * node_words(level);
-            best += counts[level];
+            levels[level] = Level { words, nodes: counts[level] };
+            // SAFETY: each level's nodes follow those of the level below, inside the caller's bytes.
+            words = unsafe { words.add(counts[level] * NODE_WORDS[level]) };
         }
         let mut tree = Tree { levels, top: count - 1 };
-        for (level, &nodes) in counts.iter().enumerate().take(count) {
-            for node in 0..nodes {
-                tree.fill(level, node);
+        for level in 0..count {
+            for node in 0..counts[level] {
+                for word in 2..NODE_WORDS[level] {
+                    tree.set(level, node, word, 0);
+                }
+                tree.set_slots(level, node, Slots::WHOLE);
             }
         }
         tree.withhold(units);
         tree
     }
 
-    /// A node all of whose slots are free.
-    fn fill(&mut self, level: usize, node: u32) {
-        for word in 0..node_words(level) {
-            self.set(level, node, word, 0);
-        }
-        if level > 0 {
-            self.set(level, node, 0, 1 << best_of_slot(level));
-        }
-        self.set(level, node, whole_word(level), !0);
-        self.set_best(level, node, best_of_slot(level + 1));
-    }
-
     /// Makes what lies behind the last unit, up to where the tree ends, used for good.
     fn withhold(&mut self, units: u32) {
-        let end = 1_u64 << (WAYS_LOG2 * (self.top as u32 + 1));
+        let end = 1_u64 << (SLOTS_LOG2 * (self.top as u32 + 1));
         let mut unit = u64::from(units);
         while unit < end {
             let order = unit.trailing_zeros();
@@ -140,357 +189,391 @@ impl Tree {
     /// Takes the lowest aligned block of that order: its first unit.
     #[inline(always)]
     pub(super) fn take(&mut self, order: u32) -> Option<u32> {
-        let best = order + 1;
-        if self.best(self.top, 0) < best {
+        at_home!(self, order, take_from).flatten()
+    }
+
+    /// As [`take`](Self::take), of 2^`log2` slots of level `HOME`.
+    #[inline(always)]
+    fn take_from<const TOP: usize, const HOME: usize>(&mut self, log2: u32) -> Option<u32> {
+        let mut node = 0;
+        if HOME < 3 && TOP >= 3 {
+            node = self.descend::<TOP, HOME, 3>(node, log2)?;
+        }
+        if HOME < 2 && TOP >= 2 {
+            node = self.descend::<TOP, HOME, 2>(node, log2)?;
+        }
+        if HOME < 1 && TOP >= 1 {
+            node = self.descend::<TOP, HOME, 1>(node, log2)?;
+        }
+        let slot = self.slots(HOME, node).lowest(log2);
+        if HOME == TOP && slot >= 64 {
             return None;
         }
-        let (home, run) = (order / WAYS_LOG2, order % WAYS_LOG2);
-        match home {
-            0 => Some(self.take_from::<0>(best, run)),
-            1 => Some(self.take_from::<1>(best, run)),
-            2 => Some(self.take_from::<2>(best, run)),
-            _ => Some(self.take_from::<3>(best, run)),
-        }
+        self.cut::<TOP, HOME>(Run { node, slot, log2 });
+        Some(((node as u32) << SLOTS_LOG2 | slot) << (SLOTS_LOG2 * HOME as u32))
     }
 
-    /// As [`take`](Self::take), of an order of that level, when there is such a block.
+    /// The lowest child of the node in which 2^`log2` slots of level `HOME` are free. `None` only from the
+    /// highest node.
     #[inline(always)]
-    fn take_from<const HOME: usize>(&mut self, best: u32, run: u32) -> u32 {
-        let mut node = 0;
-        if HOME < 3 && self.top >= 3 {
-            node = self.descend::<3, { masks(3) as usize }>(node, best);
+    fn descend<const TOP: usize, const HOME: usize, const LEVEL: usize>(
+        &self,
+        node: usize,
+        log2: u32,
+    ) -> Option<usize> {
+        let mut children = self.slots(LEVEL, node).free();
+        if HOME == 0 {
+            children |= self.any(LEVEL, node, mask(LEVEL, 0, 1) - log2 as usize);
+            if LEVEL > 1 {
+                children |= self.word(LEVEL, node, LARGE);
+            }
+        } else {
+            // The masks of all higher classes, and zeros in front of them.
+            children |= self.any(LEVEL, node, MASKS - log2 as usize);
+            if LEVEL > HOME + 1 {
+                children |= self.any(LEVEL, node, MASKS + CLASSES - log2 as usize);
+            }
         }
-        if HOME < 2 && self.top >= 2 {
-            node = self.descend::<2, { masks(2) as usize }>(node, best);
+        if LEVEL == TOP && children == 0 {
+            return None;
         }
-        if HOME < 1 && self.top >= 1 {
-            node = self.descend::<1, { masks(1) as usize }>(node, best);
-        }
-        let whole = self.word(HOME, node, whole_word(HOME));
-        let slot = lowest_run(whole, run);
-        self.change::<HOME>(node, whole, whole & !(run_of(run) << slot));
-        (node << WAYS_LOG2 | slot) << (WAYS_LOG2 * HOME as u32)
+        Some(node << SLOTS_LOG2 | children.trailing_zeros() as usize)
     }
 
-    /// The lowest child of the node whose best is `best` or more. There is one.
+    /// The union of as many masks as a level has classes.
     #[inline(always)]
-    fn descend<const LEVEL: usize, const MASKS: usize>(&self, node: u32, best: u32) -> u32 {
-        debug_assert!(best < masks(LEVEL));
-        let from = self.at(LEVEL, node, 1 + best).cast::<[u64; MASKS]>();
-        // SAFETY: words of one node, and the zeros behind its masks (`node_words`).
-        let masks = unsafe { from.as_ref() };
-        let children = masks.iter().fold(0, |any, mask| any | mask);
-        node << WAYS_LOG2 | children.trailing_zeros()
+    fn any(&self, level: usize, node: usize, first: usize) -> u64 {
+        debug_assert!(first + CLASSES <= NODE_WORDS[level]);
+        let from = self.at(level, node, first).as_ptr();
+        // Volatile, so that it is six instructions: of vectors of two words it would be ten.
+        // SAFETY: words of one node, written by `new`.
+        let word = |i: usize| unsafe { from.add(i).read_volatile() };
+        word(0) | word(1) | word(2) | word(3) | word(4) | word(5)
     }
 
     /// Takes the block of that order at `unit`, which is free.
+    #[inline(never)]
     pub(super) fn take_at(&mut self, unit: u32, order: u32) {
-        let (home, node, slots) = place(unit, order);
-        let whole = self.word(home, node, whole_word(home));
-        debug_assert!(whole & slots == slots, "unit {unit} of order {order} is not free");
-        self.change_at(home, node, whole, whole & !slots);
+        at_home!(self, order, cut_block, unit);
     }
 
     /// Makes the block of that order at `unit` free, which is used.
     #[inline(always)]
     pub(super) fn give(&mut self, unit: u32, order: u32) {
-        let (home, node, slots) = place(unit, order);
-        let whole = self.word(home, node, whole_word(home));
-        debug_assert!(whole & slots == 0, "unit {unit} of order {order} is not used");
-        self.change_at(home, node, whole, whole | slots);
+        at_home!(self, order, join_block, unit);
+    }
+
+    #[inline(always)]
+    fn cut_block<const TOP: usize, const HOME: usize>(&mut self, log2: u32, unit: u32) {
+        self.cut::<TOP, HOME>(Run::of(HOME, log2, unit));
+    }
+
+    #[inline(always)]
+    fn join_block<const TOP: usize, const HOME: usize>(&mut self, log2: u32, unit: u32) {
+        self.join::<TOP, HOME>(Run::of(HOME, log2, unit));
     }
 
     /// Whether the block of that order at `unit` is entirely free. At most four levels.
     pub(super) fn is_free(&self, unit: u32, order: u32) -> bool {
-        let (home, mut node, slots) = place(unit, order);
-        if self.word(home, node, whole_word(home)) & slots != slots {
-            return false;
-        }
-        for level in home + 1..=self.top {
-            let child = 1 << (node % 64);
-            node >>= WAYS_LOG2;
-            // A child that is part of a used block says "all free" inside.
-            if self.mask(level, node, 0) & child != 0 {
-                return false;
+        let home = (order / SLOTS_LOG2) as usize;
+        let mut run = Run::of(home, order % SLOTS_LOG2, unit);
+        for level in home..=self.top {
+            let slots = self.slots(level, run.node);
+            // Only an open node tells; in a closed one all is free if the node is.
+            if !slots.is_whole() {
+                return slots.has(run.log2, run.slot);
             }
+            run = run.above();
         }
-        true
+        false
     }
 
     /// The order of the longest free block, and one more; 0 when there is none.
     pub(super) fn best_of_all(&self) -> u32 {
-        self.best(self.top, 0)
+        let base = SLOTS_LOG2 * self.top as u32;
+        let slots = self.slots(self.top, 0);
+        if slots.free() != 0 {
+            return base + SLOTS_LOG2 - slots.halvings() + 1;
+        }
+        let is_there = |class: &u32| self.word(self.top, 0, MASKS + *class as usize) != 0;
+        (0..base).find(is_there).map_or(0, |class| base - class)
     }
 
+    /// Takes slots of level `HOME`, which are free.
     #[inline(always)]
-    fn change_at(&mut self, home: usize, node: u32, old: u64, new: u64) {
-        match home {
-            0 => self.change::<0>(node, old, new),
-            1 => self.change::<1>(node, old, new),
-            2 => self.change::<2>(node, old, new),
-            _ => self.change::<3>(node, old, new),
+    fn cut<const TOP: usize, const HOME: usize>(&mut self, mut run: Run) {
+        if HOME < 1 {
+            let Some(above) = self.cut_at::<TOP, 0>(run) else { return };
+            run = above;
         }
+        if HOME < 2 {
+            let Some(above) = self.cut_at::<TOP, 1>(run) else { return };
+            run = above;
+        }
+        if HOME < 3 {
+            let Some(above) = self.cut_at::<TOP, 2>(run) else { return };
+            run = above;
+        }
+        self.cut_at::<TOP, 3>(run);
     }
 
-    /// The slots of the node that are entirely free became `new`, from `old`: tells the nodes above.
+    /// Takes slots of one node: the slot above that is to be taken, too, if the node was closed.
     #[inline(always)]
-    fn change<const HOME: usize>(&mut self, node: u32, old: u64, new: u64) {
-        self.set(HOME, node, whole_word(HOME), new);
-        let mut occupied = 0;
-        if HOME > 0 {
-            // What is used as a part of something longer is in mask 0.
-            let none = self.word(HOME, node, 1) ^ old ^ new;
-            self.set(HOME, node, 1, none);
-            let whole = best_of_slot(HOME);
-            let kept = self.word(HOME, node, 0) & !(1 << whole | 1);
-            occupied = kept | u64::from(new != 0) << whole | u64::from(none != 0);
-            self.set(HOME, node, 0, occupied);
-        }
-        let best = best_from(HOME, occupied, new);
-        let mut moved = self.became(HOME, node, best);
-        if HOME < 1 && self.top >= 1 {
-            moved = moved.and_then(|moved| self.tell::<1>(moved));
-        }
-        if HOME < 2 && self.top >= 2 {
-            moved = moved.and_then(|moved| self.tell::<2>(moved));
-        }
-        if HOME < 3 && self.top >= 3 {
-            moved.and_then(|moved| self.tell::<3>(moved));
-        }
-    }
-
-    /// The node's best is `best` now; what that means for the node above, if anything.
-    #[inline(always)]
-    fn became(&mut self, level: usize, node: u32, best: u32) -> Option<Moved> {
-        let old = self.best(level, node);
-        if old == best {
+    fn cut_at<const TOP: usize, const LEVEL: usize>(&mut self, run: Run) -> Option<Run> {
+        let old = self.slots(LEVEL, run.node);
+        debug_assert!(old.has(run.log2, run.slot), "what is taken is free");
+        let new = old.without(run.log2, run.slot);
+        self.set_slots(LEVEL, run.node, new);
+        if LEVEL == TOP {
             return None;
         }
-        self.set_best(level, node, best);
-        Some(Moved { child: node, from: old, to: best })
+        if old.is_whole() {
+            self.enlist::<TOP, LEVEL>(run.node, HALF);
+            return Some(run.above());
+        }
+        let (from, to) = (old.halvings(), new.halvings());
+        if new.free() == 0 {
+            self.delist::<TOP, LEVEL>(run.node, from);
+        } else if from != to {
+            self.reclass::<TOP, LEVEL>(run.node, from, to);
+        }
+        None
     }
 
-    /// Moves a child of a node of that level from mask to mask.
+    /// Makes slots of level `HOME` free.
     #[inline(always)]
-    fn tell<const LEVEL: usize>(&mut self, moved: Moved) -> Option<Moved> {
-        let Moved { child, from, to } = moved;
-        let (node, bit) = (child >> WAYS_LOG2, 1 << (child % 64));
-        let left = self.mask(LEVEL, node, from) & !bit;
-        self.set(LEVEL, node, 1 + from, left);
-        let joined = self.mask(LEVEL, node, to) | bit;
-        self.set(LEVEL, node, 1 + to, joined);
-        let gone = u64::from(left == 0) << from;
-        let occupied = self.word(LEVEL, node, 0) & !gone | 1 << to;
-        self.set(LEVEL, node, 0, occupied);
-        let slot = best_of_slot(LEVEL);
-        let whole = self.mask(LEVEL, node, slot);
-        if whole != 0 && from != slot && to != slot {
+    fn join<const TOP: usize, const HOME: usize>(&mut self, mut run: Run) {
+        if HOME < 1 {
+            let Some(above) = self.join_at::<TOP, 0>(run) else { return };
+            run = above;
+        }
+        if HOME < 2 {
+            let Some(above) = self.join_at::<TOP, 1>(run) else { return };
+            run = above;
+        }
+        if HOME < 3 {
+            let Some(above) = self.join_at::<TOP, 2>(run) else { return };
+            run = above;
+        }
+        self.join_at::<TOP, 3>(run);
+    }
+
+    /// Makes slots of one node free: the slot above that is free, too, if the node is closed now.
+    #[inline(always)]
+    fn join_at<const TOP: usize, const LEVEL: usize>(&mut self, run: Run) -> Option<Run> {
+        let old = self.slots(LEVEL, run.node);
+        let Some((new, to)) = old.with(run.log2, run.slot) else {
+            debug_assert!(LEVEL < TOP, "the highest node is open");
+            self.set_slots(LEVEL, run.node, Slots::WHOLE);
+            self.delist::<TOP, LEVEL>(run.node, HALF);
+            return Some(run.above());
+        };
+        self.set_slots(LEVEL, run.node, new);
+        if LEVEL == TOP {
             return None;
         }
-        self.became(LEVEL, node, best_from(LEVEL, occupied, whole))
+        let from = old.halvings();
+        if old.free() == 0 {
+            self.enlist::<TOP, LEVEL>(run.node, to);
+        } else if to < from {
+            self.reclass::<TOP, LEVEL>(run.node, from, to);
+        }
+        None
+    }
+
+    /// The class of the open node of level `LEVEL`, told in halvings, is `to` now: tells the nodes above.
+    #[inline(always)]
+    fn reclass<const TOP: usize, const LEVEL: usize>(&mut self, node: usize, from: u32, to: u32) {
+        let mut node = node;
+        if LEVEL < 1 && TOP >= 1 {
+            let was_last = self.clear(1, node, mask(1, LEVEL, from));
+            self.mark(1, node, mask(1, LEVEL, to));
+            node >>= SLOTS_LOG2;
+            if !was_last {
+                return self.enlist_above::<TOP, LEVEL, 1>(node, to);
+            }
+        }
+        if LEVEL < 2 && TOP >= 2 {
+            let was_last = self.clear(2, node, mask(2, LEVEL, from));
+            self.mark(2, node, mask(2, LEVEL, to));
+            node >>= SLOTS_LOG2;
+            if !was_last {
+                return self.enlist_above::<TOP, LEVEL, 2>(node, to);
+            }
+        }
+        if LEVEL < 3 && TOP >= 3 {
+            self.clear(3, node, mask(3, LEVEL, from));
+            self.mark(3, node, mask(3, LEVEL, to));
+        }
+    }
+
+    /// The node of level `LEVEL` is open now, and of that class.
+    #[inline(always)]
+    fn enlist<const TOP: usize, const LEVEL: usize>(&mut self, node: usize, class: u32) {
+        self.enlist_above::<TOP, LEVEL, LEVEL>(node, class);
+        if LEVEL == 1 && TOP >= 2 {
+            self.mark(2, node, LARGE);
+        }
+        if LEVEL == 1 && TOP >= 3 {
+            self.mark(3, node >> SLOTS_LOG2, LARGE);
+        }
+        if LEVEL == 2 && TOP >= 3 {
+            self.mark(3, node, LARGE);
+        }
+    }
+
+    /// The node of level `BELOW` has such a node of level `LEVEL`.
+    #[inline(always)]
+    fn enlist_above<const TOP: usize, const LEVEL: usize, const BELOW: usize>(
+        &mut self,
+        node: usize,
+        class: u32,
+    ) {
+        let mut node = node;
+        if BELOW < 1 && TOP >= 1 {
+            self.mark(1, node, mask(1, LEVEL, class));
+            node >>= SLOTS_LOG2;
+        }
+        if BELOW < 2 && TOP >= 2 {
+            self.mark(2, node, mask(2, LEVEL, class));
+            node >>= SLOTS_LOG2;
+        }
+        if BELOW < 3 && TOP >= 3 {
+            self.mark(3, node, mask(3, LEVEL, class));
+        }
+    }
+
+    /// The node of level `LEVEL`, which was of that class, is closed now, or has no free slot.
+    #[inline(always)]
+    fn delist<const TOP: usize, const LEVEL: usize>(&mut self, node: usize, class: u32) {
+        if LEVEL == 1 && TOP >= 2 {
+            let above = node >> SLOTS_LOG2;
+            let was_last = self.clear(2, node, LARGE);
+            if TOP >= 3 && was_last && self.slots(2, above).free() == 0 {
+                self.clear(3, above, LARGE);
+            }
+        }
+        if LEVEL == 2 && TOP >= 3 && self.word(2, node, LARGE) == 0 {
+            self.clear(3, node, LARGE);
+        }
+        self.delist_above::<TOP, LEVEL>(node, class);
+    }
+
+    /// Clears the node's bit above, and so on as long as a mask becomes zero.
+    #[inline(always)]
+    fn delist_above<const TOP: usize, const LEVEL: usize>(&mut self, node: usize, class: u32) {
+        let mut node = node;
+        if LEVEL < 1 && TOP >= 1 {
+            if !self.clear(1, node, mask(1, LEVEL, class)) {
+                return;
+            }
+            node >>= SLOTS_LOG2;
+        }
+        if LEVEL < 2 && TOP >= 2 {
+            if !self.clear(2, node, mask(2, LEVEL, class)) {
+                return;
+            }
+            node >>= SLOTS_LOG2;
+        }
+        if LEVEL < 3 && TOP >= 3 {
+            self.clear(3, node, mask(3, LEVEL, class));
+        }
+    }
+
+    /// Sets the child's bit in a mask of the node above it, of that level.
+    #[inline(always)]
+    fn mark(&mut self, level: usize, child: usize, mask: usize) {
+        let members = self.word(level, child >> SLOTS_LOG2, mask) | 1 << (child % 64);
+        self.set(level, child >> SLOTS_LOG2, mask, members);
+    }
+
+    /// Clears the child's bit, which is set: whether that was the last of the mask.
+    #[inline(always)]
+    fn clear(&mut self, level: usize, child: usize, mask: usize) -> bool {
+        let members = self.word(level, child >> SLOTS_LOG2, mask);
+        debug_assert!(members >> (child % 64) & 1 == 1, "a class is known above");
+        // One instruction, flags included; clearing what may be clear is three.
+        let left = members.wrapping_sub(1 << (child % 64));
+        self.set(level, child >> SLOTS_LOG2, mask, left);
+        left == 0
     }
 
     #[inline(always)]
-    fn mask(&self, level: usize, node: u32, best: u32) -> u64 {
-        self.word(level, node, 1 + best)
+    fn slots(&self, level: usize, node: usize) -> Slots {
+        Slots::of_words([self.word(level, node, 0), self.word(level, node, 1)])
     }
 
     #[inline(always)]
-    fn at(&self, level: usize, node: u32, word: u32) -> NonNull<u64> {
-        let Level { words, nodes, .. } = self.levels[level % LEVELS];
-        debug_assert!(node < nodes && word < node_words(level));
+    fn set_slots(&mut self, level: usize, node: usize, slots: Slots) {
+        let [free, runs] = slots.words();
+        self.set(level, node, 0, free);
+        self.set(level, node, 1, runs);
+    }
+
+    #[inline(always)]
+    fn at(&self, level: usize, node: usize, word: usize) -> NonNull<u64> {
+        let Level { words, nodes } = self.levels[level % LEVELS];
+        debug_assert!(node < nodes && word < NODE_WORDS[level]);
+        // There is one node on the highest of all levels: nothing to multiply.
+        let node = if level == LEVELS - 1 { 0 } else { node };
         // SAFETY: nodes of units of the tree have their words in the memory of `new`.
-        unsafe { words.add(node as usize * node_words(level) as usize + word as usize) }
+        unsafe { words.add(node * NODE_WORDS[level % LEVELS] + word) }
     }
 
     #[inline(always)]
-    fn word(&self, level: usize, node: u32, word: u32) -> u64 {
-        // SAFETY: a word of the tree, written by `fill`.
+    fn word(&self, level: usize, node: usize, word: usize) -> u64 {
+        // SAFETY: a word of the tree, written by `new`.
         unsafe { self.at(level, node, word).read() }
     }
 
     #[inline(always)]
-    fn set(&mut self, level: usize, node: u32, word: u32, to: u64) {
+    fn set(&mut self, level: usize, node: usize, word: usize, to: u64) {
         // SAFETY: a word of the tree; `&mut self` is the only user.
         unsafe { self.at(level, node, word).write(to) }
     }
 
-    #[inline(always)]
-    fn best(&self, level: usize, node: u32) -> u32 {
-        // SAFETY: a byte for each node of the tree.
-        u32::from(unsafe { self.levels[level % LEVELS].bests.add(node as usize).read() })
-    }
-
-    #[inline(always)]
-    fn set_best(&mut self, level: usize, node: u32, best: u32) {
-        // SAFETY: as in `best`; `&mut self` is the only user.
-        unsafe { self.levels[level % LEVELS].bests.add(node as usize).write(best as u8) }
-    }
-
-    /// Walks what is not part of a used block, comparing every node with its children.
+    /// Walks all nodes, comparing each with those below.
     pub(super) fn check(&self) -> Result<(), Broken> {
-        self.check_node(self.top, 0)
+        let open = !self.slots(self.top, 0).is_whole();
+        Broken::unless(open, "the highest node is open", 0)?;
+        self.check_node(self.top, 0).map(|_| ())
     }
 
-    fn check_node(&self, level: usize, node: u32) -> Result<(), Broken> {
-        let at = u64::from(node) << (WAYS_LOG2 * (level as u32 + 1));
-        let whole = self.word(level, node, whole_word(level));
-        let occupied = if level == 0 { 0 } else { self.word(level, node, 0) };
-        let best = best_from(level, occupied, whole);
-        let what = "a node's best is that of its longest free block";
-        Broken::unless_equal(what, at, best.into(), self.best(level, node).into())?;
-        if level == 0 {
-            return Ok(());
-        }
-        let mut seen = 0;
-        for best in 0..masks(level) {
-            let mask = self.mask(level, node, best);
-            Broken::unless(mask & seen == 0, "a child is in one mask", at)?;
-            seen |= mask;
-            let said = occupied >> best & 1;
-            let what = "a bit tells whether a mask is zero";
-            Broken::unless_equal(what, at, u64::from(mask != 0), said)?;
-            if best == 0 || best == best_of_slot(level) {
-                continue;
+    /// A bit for each class that the node, and open ones below it, have.
+    fn check_node(&self, level: usize, node: usize) -> Result<u32, Broken> {
+        let at = (node as u64) << (SLOTS_LOG2 * (level as u32 + 1));
+        let slots = self.slots(level, node);
+        slots.check(at)?;
+        let mut found = [0; LEVELS * CLASSES];
+        let children = if level == 0 { 0 } else { 64 };
+        for child in (0..children).map(|child| node << SLOTS_LOG2 | child) {
+            if child >= self.levels[level - 1].nodes {
+                break; // withheld
             }
-            let mut children = mask;
-            while children != 0 {
-                let child = node << WAYS_LOG2 | children.trailing_zeros();
-                let found = self.best(level - 1, child);
-                let what = "a child is in the mask of its best";
-                Broken::unless_equal(what, at, best.into(), found.into())?;
-                self.check_node(level - 1, child)?;
-                children &= children - 1;
+            let classes = self.check_node(level - 1, child)?;
+            let is_closed = self.slots(level - 1, child).is_whole();
+            let what = "what is free or a part of a used block is closed, all through";
+            let is_free = slots.has(0, (child % 64) as u32);
+            Broken::unless(!is_free || is_closed, what, at)?;
+            Broken::unless(!is_closed || classes == 0, what, at)?;
+            for (class, members) in found.iter_mut().enumerate() {
+                *members |= u64::from(classes >> class & 1) << (child % 64);
             }
         }
-        Broken::unless_equal("every child is in a mask", at, !0, seen)
-    }
-}
-
-/// The best of a node of which one slot of that level is free, and nothing longer.
-#[inline(always)]
-const fn best_of_slot(level: usize) -> u32 {
-    WAYS_LOG2 * level as u32 + 1
-}
-
-/// Which word of a node is the mask of the slots that are entirely free.
-#[inline(always)]
-const fn whole_word(level: usize) -> u32 {
-    if level == 0 { 0 } else { 1 + best_of_slot(level) }
-}
-
-/// The best of a node of that level whose masks of `occupied` are not zero, and whose entirely free slots
-/// are `whole`.
-#[inline(always)]
-fn best_from(level: usize, occupied: u64, whole: u64) -> u32 {
-    if whole != 0 {
-        best_of_slot(level) + longest_run(whole)
-    } else {
-        // Some child is in some mask; units are in none.
-        (occupied | 1).ilog2()
-    }
-}
-
-/// A child whose best changed.
-#[derive(Clone, Copy)]
-struct Moved {
-    child: u32,
-    from: u32,
-    to: u32,
-}
-
-/// Which slots of which node of which level a block is.
-#[inline(always)]
-fn place(unit: u32, order: u32) -> (usize, u32, u64) {
-    let (home, run) = ((order / WAYS_LOG2) as usize, order % WAYS_LOG2);
-    let slot = unit >> (WAYS_LOG2 * home as u32);
-    (home, slot >> WAYS_LOG2, run_of(run) << (slot % 64))
-}
-
-/// 2^`run` slots.
-#[inline(always)]
-fn run_of(run: u32) -> u64 {
-    (1 << (1 << run)) - 1
-}
-
-/// Bits at the multiples of 2^`run`.
-const ALIGNED: [u64; 6] = [
-    !0,
-    0x5555_5555_5555_5555,
-    0x1111_1111_1111_1111,
-    0x0101_0101_0101_0101,
-    0x0001_0001_0001_0001,
-    0x0000_0001_0000_0001,
-];
-
-/// The lowest 2^`run` bits that are set and begin at a multiple of 2^`run`. There are some.
-#[inline(always)]
-fn lowest_run(bits: u64, run: u32) -> u32 {
-    let pairs = bits & bits >> 1;
-    let fours = pairs & pairs >> 2;
-    let eights = fours & fours >> 4;
-    match run {
-        0 => bits.trailing_zeros(),
-        1 => (pairs & ALIGNED[1]).trailing_zeros(),
-        2 => (fours & ALIGNED[2]).trailing_zeros(),
-        3 => (eights & ALIGNED[3]).trailing_zeros(),
-        4 => (eights & eights >> 8 & ALIGNED[4]).trailing_zeros(),
-        // The lower half, or else the upper one.
-        _ => {
-            if bits as u32 == !0 {
-                0
-            } else {
-                32
-            }
+        for word in 2..NODE_WORDS[level] {
+            let class = (MASKS + CLASSES * level).checked_sub(word + 1);
+            let class = class.filter(|&class| class < CLASSES * level);
+            let large = found.iter().skip(CLASSES).fold(0, |all, members| all | members);
+            let other = if word == LARGE { large } else { 0 };
+            let members = class.map_or(other, |class| found[class]);
+            let what = "a mask has the children in which an open node has its class";
+            Broken::unless_equal(what, at, members, self.word(level, node, word))?;
         }
-    }
-}
-
-/// log2 of the longest aligned run of `bits`, which are not zero.
-#[inline(always)]
-fn longest_run(bits: u64) -> u32 {
-    let (low, high) = (bits as u32, (bits >> 32) as u32);
-    if low == !0 || high == !0 {
-        return if low == high { 6 } else { 5 };
-    }
-    let pairs = bits & bits >> 1;
-    let fours = pairs & pairs >> 2;
-    if fours & ALIGNED[2] == 0 {
-        return u32::from(pairs & ALIGNED[1] != 0);
-    }
-    let eights = fours & fours >> 4;
-    if eights & ALIGNED[3] == 0 {
-        return 2;
-    }
-    if eights & eights >> 8 & ALIGNED[4] == 0 { 3 } else { 4 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ALIGNED, longest_run, lowest_run, run_of};
-
-    #[test]
-    fn runs_are_found_where_a_search_finds_them() {
-        let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
-        for round in 0..20_000_u32 {
-            bits = bits.rotate_left(7).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ u64::from(round);
-            let dense = bits | bits.rotate_left(round % 64) | bits.rotate_right(round / 64 % 64);
-            let places = |run: u32| {
-                (0..64_u32).step_by(1 << run).find(|&at| dense >> at & run_of(run) == run_of(run))
-            };
-            let longest = if dense == !0 {
-                6
-            } else {
-                (0..6).rev().find(|&run| places(run).is_some()).unwrap_or(0)
-            };
-            if dense == 0 {
-                continue;
-            }
-            assert_eq!(longest_run(dense), longest, "{dense:#x}");
-            for run in 0..=longest.min(5) {
-                assert_eq!(Some(lowest_run(dense, run)), places(run), "{dense:#x} {run}");
-            }
+        let bit = |(class, &members): (usize, &u64)| u32::from(members != 0) << class;
+        let below = found.iter().enumerate().map(bit).fold(0, |all, bit| all | bit);
+        if slots.is_whole() || slots.free() == 0 {
+            return Ok(below);
         }
-        assert!(ALIGNED.iter().enumerate().all(|(run, bits)| bits.count_ones() == 64 >> run));
+        Ok(below | 1 << (SLOTS_LOG2 * (level as u32 + 1) - slots.halvings()))
     }
 }
