@@ -35,6 +35,9 @@ const FAST: [&str; 3] = ["freehold_fast_create", "freehold_fast_malloc", "freeho
 const STRICT: [&str; 3] =
     ["freehold_strict_create", "freehold_strict_malloc", "freehold_strict_free"];
 
+/// Functions that run only when another thread has freed a block, and so apart from the bounds of the others.
+const TAKING_IN: [&str; 2] = ["malloc_slow", "take_in"];
+
 /// Names in the table that are looked for and missed.
 const KNOWN: [&str; 3] = ["tlsf", "o1heap", "rlsf"];
 
@@ -201,7 +204,7 @@ fn record(
     })
 }
 
-/// The loops that our calls can reach, function by function.
+/// How long our calls can be by their code, and the loops that they can reach, function by function.
 fn told_loops(library: &Path) -> anyhow::Result<String> {
     let Some(functions) = loops::functions(library)? else {
         return Ok("loops were not looked for: there is no objdump here\n".to_owned());
@@ -211,7 +214,11 @@ fn told_loops(library: &Path) -> anyhow::Result<String> {
         let found = loops::loops_below(&functions, root)?;
         let found: Vec<String> = found.iter().map(|(name, n)| format!("{n} in {name}")).collect();
         let loops = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-        text += &format!("loops below {root}: {loops}\n");
+        let longest = loops::longest(&functions, root, &TAKING_IN);
+        let longest = longest.map_or("unknown".to_owned(), |longest| longest.to_string());
+        text += &format!(
+            "{root}: {longest} instructions on its longest path, taking in apart; loops below: {loops}\n"
+        );
     }
     Ok(text)
 }

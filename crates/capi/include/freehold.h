@@ -94,7 +94,7 @@ int freehold_profile_write(const char *path);
  * and memory are bounded as bench/NOTES.md, "Real time", says. One thread owns a heap; any thread may send blocks back.
  *
  *   freehold_fast    DmRT: 8 bytes a block, malloc and free in at most 100 instructions
- *   freehold_strict  powers of two, lowest aligned place: at most 400 instructions, and a proved bound on memory
+ *   freehold_strict  powers of two, lowest aligned place: at most 200 instructions, and a proved bound on memory
  */
 typedef struct freehold_fast freehold_fast;
 typedef struct freehold_strict freehold_strict;

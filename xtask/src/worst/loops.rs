@@ -1,25 +1,31 @@
-//! Which functions of a library hold a loop: every cycle among the jumps of its disassembly.
+//! Which functions of a library hold a loop, and how long those without can take: from its disassembly.
 //!
 //! A jump backwards alone is no loop (compilers put rare code behind and jump back into the common
 //! one), and a cycle is one even if it runs forwards first. So the graph of instructions is searched,
-//! not the directions of jumps.
+//! not the directions of jumps. Where there is no cycle, the longest path through the graph is a bound on the
+//! instructions of a call that no adversary has to find: every call takes some path.
 
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// One function: its instructions in order, and whom it calls.
+/// One function: its instructions in order, and whom they call.
 #[derive(Debug, Default)]
 pub struct Function {
     /// By address: where control can go next, within the function.
     next: BTreeMap<u64, Vec<u64>>,
-    /// Functions called or jumped to.
-    pub calls: BTreeSet<String>,
+    /// By address: the function called or jumped to.
+    calls: BTreeMap<u64, String>,
+    /// Jumps and calls by register or memory: where they lead is not known here.
+    blind: usize,
 }
 
+/// Every function by its name.
+pub type Functions = BTreeMap<String, Function>;
+
 /// Every function of the library by name. `None` when there is no objdump.
-pub fn functions(library: &Path) -> anyhow::Result<Option<BTreeMap<String, Function>>> {
+pub fn functions(library: &Path) -> anyhow::Result<Option<Functions>> {
     let command = ["-d", "--no-show-raw-insn", "-C"];
     let Ok(output) = Command::new("objdump").args(command).arg(library).output() else {
         return Ok(None);
@@ -29,8 +35,8 @@ pub fn functions(library: &Path) -> anyhow::Result<Option<BTreeMap<String, Funct
 }
 
 /// Reads what objdump prints.
-fn parse(text: &str) -> BTreeMap<String, Function> {
-    let mut functions: BTreeMap<String, Function> = BTreeMap::new();
+fn parse(text: &str) -> Functions {
+    let mut functions = Functions::new();
     let mut name = String::new();
     let mut falls_from = None;
     for line in text.lines() {
@@ -53,9 +59,9 @@ fn parse(text: &str) -> BTreeMap<String, Function> {
                     function.next.entry(at).or_default().push(to);
                 }
                 Some((_, whom)) => {
-                    function.calls.insert(whom.to_owned());
+                    function.calls.insert(at, whom.to_owned());
                 }
-                None => {}
+                None => function.blind += 1,
             }
         }
     }
@@ -82,9 +88,9 @@ fn goal(target: &str) -> Option<(u64, &str)> {
 }
 
 impl Function {
-    /// How many loops: jumps back to an instruction that leads to the jump.
+    /// How many loops: jumps back to an instruction that leads to the jump, and jumps to who knows where.
     pub fn loops(&self) -> usize {
-        let (mut open, mut done, mut loops) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (mut open, mut done, mut loops) = (BTreeSet::new(), BTreeSet::new(), self.blind);
         for &start in self.next.keys() {
             if done.contains(&start) {
                 continue;
@@ -111,11 +117,36 @@ impl Function {
     }
 }
 
+/// The most instructions that a call of `root` can take, with all that it calls but functions that are `rare`
+/// (by the ends of their names), whose calls count as one. `None` where a loop is, or a function that is not in the
+/// library.
+pub fn longest(functions: &Functions, root: &str, rare: &[&str]) -> Option<u64> {
+    let function = functions.get(root).filter(|function| function.loops() == 0)?;
+    let mut lengths = BTreeMap::new();
+    // No cycle: a walk along jumps ends, and a place is done when all behind it are.
+    let mut todo = vec![*function.next.keys().next()?];
+    while let Some(&at) = todo.last() {
+        let next = function.next.get(&at)?;
+        let before = todo.len();
+        todo.extend(next.iter().filter(|to| !lengths.contains_key(*to)));
+        if todo.len() > before {
+            continue;
+        }
+        todo.pop();
+        let called = match function.calls.get(&at) {
+            Some(whom) if !rare.iter().any(|rare| whom.ends_with(rare)) => {
+                longest(functions, whom, rare)?
+            }
+            _ => 0,
+        };
+        let behind = next.iter().map(|to| lengths[to]).max().unwrap_or(0);
+        lengths.insert(at, 1 + called + behind);
+    }
+    lengths.into_values().max()
+}
+
 /// The functions that `root` reaches by calls and jumps, itself included, which have loops.
-pub fn loops_below(
-    functions: &BTreeMap<String, Function>,
-    root: &str,
-) -> anyhow::Result<BTreeMap<String, usize>> {
+pub fn loops_below(functions: &Functions, root: &str) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut todo = vec![root.to_owned()];
@@ -131,14 +162,14 @@ pub fn loops_below(
         if loops > 0 {
             found.insert(name, loops);
         }
-        todo.extend(function.calls.iter().cloned());
+        todo.extend(function.calls.values().cloned());
     }
     Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{loops_below, parse};
+    use super::{longest, loops_below, parse};
 
     const TEXT: &str = "
 0000000000001000 <straight>:
@@ -163,5 +194,16 @@ mod tests {
         let below = loops_below(&functions, "straight").expect("it is there");
         assert_eq!(below.into_iter().collect::<Vec<_>>(), [("round".to_owned(), 1)]);
         assert!(loops_below(&functions, "absent").is_err());
+    }
+
+    #[test]
+    fn the_longest_path_takes_the_longer_way_and_what_it_calls() {
+        let functions = parse(TEXT);
+        assert_eq!(longest(&functions, "straight", &["round"]), Some(6), "by 1010");
+        assert_eq!(longest(&functions, "straight", &[]), None, "it calls a loop");
+        let calls = TEXT.replace("jne    2000 <round>", "jne    2005 <round+0x5>");
+        assert_eq!(longest(&parse(&calls), "straight", &[]), Some(6 + 3));
+        let blind = calls.replace("jne    2005 <round+0x5>", "jmp    *%rax");
+        assert_eq!(longest(&parse(&blind), "round", &[]), None, "it leads who knows where");
     }
 }

@@ -157,7 +157,7 @@ impl Slots {
     pub(super) fn check(self, at: u64) -> Result<(), Broken> {
         let all_free = |run: &Run| u64::from(self.free & run.slots == run.slots);
         let runs = RUNS.iter().enumerate().take(64).skip(1);
-        let runs = runs.fold(0, |bits, (number, run)| bits | all_free(run) << number);
+        let runs = runs.fold(0, |bits, (number, run)| bits | (all_free(run) << number));
         Broken::unless_equal("a run is free if all of its slots are", at, runs, self.runs)
     }
 }

@@ -6,7 +6,7 @@
 //! every request of a power of two.
 //!
 //! ```text
-//!   region   | area: blocks ...                  | orders: 1 B a unit | sent | tree: 1/7 B a unit |
+//!   region   | area: blocks ...                  | orders: 1 B a unit | sent | tree: 2/7 B a unit |
 //! ```
 //!
 //! # How much memory is enough
