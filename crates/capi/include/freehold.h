@@ -8,6 +8,8 @@
  *
  * The environment, ignored in set-user-ID programs:
  *   FREEHOLD_LIMIT=2G           refuse requests once the heap holds so much (default none)
+ *   FREEHOLD_NODES=PATH         where memory comes from on machines with several, default local>shared>search: the
+ *                               thread's node, nodes without processors, the least used other; off: the system's choice
  *   FREEHOLD_PROFILE=FILE       write a sampled heap profile for pprof at the end; %p is the process
  *   FREEHOLD_PROFILE_RATE=2M    one sample in so many bytes, on average
  *   FREEHOLD_PURGE=on|off       give the pages of freed memory back when the program rests (default on)

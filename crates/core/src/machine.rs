@@ -3,8 +3,12 @@
 //! [`Machine`] is memory and waiting: what an operating system gives. The core calls it only from
 //! cold paths. `freehold-os` implements it for Linux, the testkit by a machine that fails.
 //!
+//! [`Nodes`] is asked only where a machine has several memories: which one is near, how full they are.
+//!
 //! [`Probe`] counts what a policy does. It is a type parameter of every operation: `()` in what
 //! ships, where it compiles to nothing, and a counting probe in simulators and `--stats`.
+
+use crate::place::{MAX_NODES, NodeId, NodeSet, Path};
 
 /// One thing a policy does that costs time on a real machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +96,12 @@ pub unsafe trait Machine {
         let _ = (at, len, huge);
     }
 
+    /// The machine's memories; `None` where there is one only, or where the user has said by which rules memory comes
+    /// from several. A machine that answers `None` is asked nothing about nodes.
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        None
+    }
+
     /// Sleeps while `word` is `expected`, until [`Machine::wake`] or spuriously.
     fn wait(&self, word: &core::sync::atomic::AtomicU32, expected: u32) {
         let _ = (word, expected);
@@ -102,4 +112,59 @@ pub unsafe trait Machine {
     fn wake(&self, word: &core::sync::atomic::AtomicU32) {
         let _ = word;
     }
+}
+
+/// Several memories. Called from cold paths only, as [`Machine`] is, and under the same rules.
+pub trait Nodes {
+    /// The node that memory for the calling thread shall come from: its processor's, or the nearest to it that has any;
+    /// `None` when nobody knows. Costs some ten instructions.
+    fn here(&self) -> Option<NodeId>;
+
+    /// Whether the calling thread has a memory policy of its own, which then stands. Costs a system call.
+    fn has_policy(&self) -> bool;
+
+    /// Where to look for memory, in which order. Constant.
+    fn path(&self) -> Path;
+
+    /// How much of a node is left; `None` when nobody knows.
+    fn room(&self, node: NodeId) -> Option<Room>;
+
+    /// Everything about all nodes, as seen from one. Much slower than [`Nodes::room`].
+    fn survey(&self, from: NodeId) -> Survey;
+
+    /// The pages of `[at, at + len)` that are not there yet shall come from `node` if it has any. `false` when refused:
+    /// then they come from the node of whoever touches them first.
+    fn prefer(&self, at: *mut u8, len: usize, node: NodeId) -> bool;
+}
+
+/// What a node has, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// Not in use, or in use for copies of files that nobody needs.
+    pub free: u64,
+    /// In all.
+    pub capacity: u64,
+}
+
+/// All memories at one moment, as seen from one node.
+#[derive(Clone, Copy, Debug)]
+pub struct Survey {
+    /// Those that the program may use.
+    pub usable: NodeSet,
+    /// Those of them that have no processors: what all nodes share.
+    pub shared: NodeSet,
+    /// By node; zero for those that cannot be used.
+    pub rooms: [Room; MAX_NODES],
+    /// How far each node is, in any unit.
+    pub distances: [u32; MAX_NODES],
+}
+
+impl Survey {
+    /// Nothing known: no node can be used.
+    pub const NOTHING: Survey = Survey {
+        usable: NodeSet::from_bits(0),
+        shared: NodeSet::from_bits(0),
+        rooms: [Room { free: 0, capacity: 0 }; MAX_NODES],
+        distances: [u32::MAX; MAX_NODES],
+    };
 }

@@ -18,7 +18,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 pub use freehold_core::heap::{Block, Kind};
 use freehold_core::heap::{Cache, Misuse, NodeHeap};
-use freehold_core::machine::Machine;
+use freehold_core::machine::{Machine, Nodes};
 use freehold_core::stats::page::Entry;
 use freehold_core::stats::{HeapReport, Name};
 use freehold_core::sync::Lock;
@@ -87,6 +87,10 @@ unsafe impl Machine for Territory {
     unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {
         // SAFETY: the caller's.
         unsafe { self.linux.relocate(from, to, len) }
+    }
+
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        HEAP.machine().nodes()
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32) {

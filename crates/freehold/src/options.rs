@@ -30,13 +30,20 @@ impl OptionRow {
 }
 
 /// Every option there is.
-pub static OPTIONS: [OptionRow; 8] = [
+pub static OPTIONS: [OptionRow; 9] = [
     OptionRow {
         name: c"FREEHOLD_LIMIT",
         default: "none",
         values: "none, or bytes from 1M, as 500M or 2G",
         sentence: "Refuse requests (null, ENOMEM, bad_alloc) once the heap holds so much.",
         apply: limit,
+    },
+    OptionRow {
+        name: c"FREEHOLD_NODES",
+        default: "local>shared>search",
+        values: "off, or one to three of local, shared and search, as local>shared>search",
+        sentence: "Where memory comes from on machines with several: the thread's own node, nodes without processors, the least used other; off leaves it to the system.",
+        apply: nodes,
     },
     OptionRow {
         name: c"FREEHOLD_PROFILE",
@@ -148,6 +155,19 @@ fn huge_pages(value: &[u8]) -> bool {
         _ => return false,
     };
     HEAP.machine().set_huge_pages(wish);
+    true
+}
+
+fn nodes(value: &[u8]) -> bool {
+    let path = match core::str::from_utf8(value) {
+        Ok("off") => None,
+        Ok(text) => match text.parse() {
+            Ok(path) => Some(path),
+            Err(_) => return false,
+        },
+        Err(_) => return false,
+    };
+    HEAP.machine().set_path(path);
     true
 }
 

@@ -271,15 +271,18 @@ fn with_cache(
     watched: impl FnOnce(&'static Cache) -> *mut u8,
 ) -> *mut u8 {
     let cache = word::get();
-    let block = if !word::is_empty(cache) {
-        plain(cache)
+    let (cache, block) = if !word::is_empty(cache) {
+        (cache, plain(cache))
     } else {
         match thread::enter() {
-            Some(Entered::Plain(cache)) => plain(cache),
-            Some(Entered::Watched(cache)) => watched(cache),
-            None => ptr::null_mut(),
+            Some(Entered::Plain(cache)) => (cache, plain(cache)),
+            Some(Entered::Watched(cache)) => (cache, watched(cache)),
+            None => return ptr::null_mut(),
         }
     };
+    if HEAP.is_stray(cache) {
+        thread::settle(cache);
+    }
     purger::consider();
     block
 }

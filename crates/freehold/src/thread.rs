@@ -79,6 +79,7 @@ fn start() {
     machine.set_page_size(page.max(machine.page_size()).min(64 * 1024));
     crate::stats::PAGE.main.fill(HEAP.roots());
     options::read();
+    machine.find_nodes();
     let mut key = 0;
     // SAFETY: the key is ours; the destructor takes what `arm` sets.
     let refused = unsafe { libc::pthread_key_create(&mut key, Some(leave)) } != 0;
@@ -86,6 +87,19 @@ fn start() {
     // last to run before a fork and the first after it.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
     KEY.store(if refused { u32::MAX } else { key + 1 }, Ordering::Release);
+}
+
+/// Gives a thread that has moved to another node, whose cache is `cache`, a cache of that node.
+#[cold]
+pub(crate) fn settle(cache: &'static Cache) {
+    let Some(new) = HEAP.attach() else { return };
+    if word::watched().is_some() {
+        word::set_watched(Some(new), watch::is_only(watch::SAMPLE));
+    } else {
+        word::set(Some(new));
+    }
+    HEAP.detach(cache);
+    arm(new, 0);
 }
 
 fn arm(cache: &Cache, round: usize) {

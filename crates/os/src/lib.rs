@@ -4,12 +4,16 @@
 //! can run before constructors, inside `free`, and in a forked child. Hence bare system calls.
 #![no_std]
 
+mod nodes;
+mod small_file;
 mod syscall;
 pub mod thread;
 
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use freehold_core::machine::Machine;
+use freehold_core::machine::{Machine, Nodes};
+use freehold_core::place::Path;
+use nodes::Memories;
 use syscall::{Number, call};
 
 /// log2 of the smallest page size that Linux has.
@@ -39,6 +43,7 @@ pub struct Linux {
     advice: AtomicUsize,
     /// Whether [`Machine::advise`] is not passed on.
     deaf: AtomicBool,
+    memories: Memories,
 }
 
 /// Whether memory shall be backed by transparent huge pages.
@@ -67,12 +72,25 @@ impl Linux {
             page_shift: AtomicU32::new(0),
             advice: AtomicUsize::new(0),
             deaf: AtomicBool::new(false),
+            memories: Memories::new(),
         }
     }
 
     /// Tells the page size in bytes, a power of two, before anything is reserved.
     pub fn set_page_size(&self, page: usize) {
         self.page_shift.store(page.trailing_zeros().saturating_sub(PAGE_SHIFT), Ordering::Relaxed);
+    }
+
+    /// Looks for memories that the program may use, and from then on places memory on them if there are several and
+    /// nobody has set another policy (`numactl`). One system call where there is one.
+    pub fn find_nodes(&self) {
+        self.memories.find();
+    }
+
+    /// Where memory is looked for on a machine with several memories; `None` leaves it to the system. Before
+    /// [`Linux::find_nodes`].
+    pub fn set_path(&self, path: Option<Path>) {
+        self.memories.set_path(path);
     }
 
     /// Random bits from the kernel; what it gives early in boot is good enough for encoding links.
@@ -206,6 +224,11 @@ unsafe impl Machine for Linux {
             // once, not when memory is short.
             advise(self.page_size(), MADV_COLD);
         }
+    }
+
+    #[inline]
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        if self.memories.are_several() { Some(&self.memories) } else { None }
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32) {

@@ -4,7 +4,9 @@
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub enum Number {
+    Read = 0,
     Write = 1,
+    Close = 3,
     Mmap = 9,
     Mprotect = 10,
     Munmap = 11,
@@ -14,6 +16,10 @@ pub enum Number {
     Clone = 56,
     CapSet = 126,
     Futex = 202,
+    MBind = 237,
+    GetMemPolicy = 239,
+    OpenAt = 257,
+    GetCpu = 309,
     GetRandom = 318,
 }
 

@@ -1,7 +1,8 @@
 //! A [`Machine`] of ordinary memory whose nth call fails, or one in so many, and which notices misuse of its contract:
 //! a commit or purge outside what it reserved, or a purge of what was never committed.
 
-use freehold_core::machine::Machine;
+use crate::nodes::FakeNodes;
+use freehold_core::machine::{Machine, Nodes};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ pub struct FailingMachine {
     fails_at: Cell<Option<usize>>,
     /// One call in so many fails; 0 is none.
     one_in: Cell<u32>,
+    nodes: Option<FakeNodes>,
 }
 
 impl FailingMachine {
@@ -44,6 +46,18 @@ impl FailingMachine {
         let machine = FailingMachine::default();
         machine.one_in.set(one_in);
         machine
+    }
+
+    /// A machine that refuses nothing but what is too large, with several memories.
+    pub fn with_nodes(nodes: FakeNodes) -> FailingMachine {
+        let mut machine = FailingMachine::default();
+        machine.nodes = Some(nodes);
+        machine
+    }
+
+    /// Its memories, if it has several.
+    pub fn fake_nodes(&self) -> Option<&FakeNodes> {
+        self.nodes.as_ref()
     }
 
     /// How many calls were made.
@@ -103,6 +117,10 @@ unsafe impl Machine for FailingMachine {
         let at = start.expose_provenance();
         self.reservations.borrow_mut().push(Reservation { at, len, whole, layout });
         start
+    }
+
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        self.nodes.as_ref().map(|nodes| nodes as &dyn Nodes)
     }
 
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {

@@ -10,6 +10,8 @@
 //!    failing_machine   for the malloc: ordinary memory whose nth call fails
 //! frame_programs    the same for page-frame allocators
 //! shadow_frames     their oracle
+//!    library           libfreehold.so as it ships
+//!    nodes             memories for it, several
 //!    skip              what a test says that lacks a tool
 //!    trials            the harness that counts such tests as ignored
 //! ```
@@ -19,8 +21,10 @@
 
 pub mod failing_machine;
 pub mod frame_programs;
+mod library;
 pub mod malloc_programs;
 pub mod memory;
+pub mod nodes;
 pub mod programs;
 pub mod run;
 pub mod shadow;
@@ -29,6 +33,7 @@ pub mod shadow_malloc;
 pub mod skip;
 pub mod trials;
 
+pub use library::preload_library;
 pub use malloc_programs::{Call, run_calls};
 pub use memory::SimRegion;
 pub use programs::{Op, Program};

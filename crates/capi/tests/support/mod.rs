@@ -15,18 +15,7 @@ pub fn folder() -> PathBuf {
 /// The library, built as it ships.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let target = folder().join("preload");
-        let built = Command::new(env!("CARGO"))
-            .args(["rustc", "--quiet", "--package", "freehold-capi", "--lib"])
-            .args(["--profile", "preload", "--features", "preload", "--crate-type", "cdylib"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .env("CARGO_TARGET_DIR", &target)
-            .status()
-            .expect("cargo runs: it runs this test");
-        assert!(built.success(), "the library does not build");
-        target.join("preload/libfreehold_capi.so")
-    })
+    LIBRARY.get_or_init(|| freehold_testkit::preload_library(&folder()))
 }
 
 /// Compiles a program of `tests/programs`; `None`, with a word about it, without a compiler.

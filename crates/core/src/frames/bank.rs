@@ -4,6 +4,7 @@
 //! meaningless until it is freed, which sets it. Pure data: no memory is touched from here.
 
 use super::BANK_UNITS;
+use crate::place::Home;
 
 /// The state of one bank. All-zero is a bank that is free and clean.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +24,8 @@ pub struct Bank {
     pub place: (u8, u8),
     /// The machine was advised to use a huge page here.
     pub huge: bool,
+    /// The node that pages shall come from; where they lie is the machine's knowledge.
+    pub node: Home,
 }
 
 /// The bits of `len` units starting at `first`.

@@ -75,6 +75,11 @@ impl Index {
         }
     }
 
+    /// Whether any bank is listed.
+    pub fn any(&self) -> bool {
+        self.levels != 0
+    }
+
     /// The fullest partly used bank with a free run of `len` units at a multiple of `align` units;
     /// among equals the one with the shortest longest run. O(32) when `align` is 1.
     pub fn fullest(&self, banks: &[Bank], len: usize, align: usize) -> Option<usize> {

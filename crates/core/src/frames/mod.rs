@@ -4,6 +4,7 @@
 //! runs    the malloc's: a table of regions under one lock       who calls: heap
 //! region  one reservation: tags, descriptors, bitmaps, banks    (layout drawn there)
 //! index   the banks of a region by how full they are
+//! supply  which node the next banks come from
 //! bank    2 MiB: thirty-two units of 64 KiB, used and dirty bits
 //! pages   apart from these: a whole machine's page frames, for kernels and simulators
 //! ```
@@ -16,6 +17,7 @@ pub mod index;
 pub mod pages;
 pub mod region;
 pub mod runs;
+pub mod supply;
 
 /// A unit: what runs are counted in, and the size of a slab; 64 KiB.
 pub const UNIT: usize = 64 * 1024;

@@ -1,10 +1,10 @@
 //! One reservation of address space and everything that is known about it.
 //!
 //! ```text
-//!                  base                                                     base + len
-//! ... record | record | tags | free banks | index | bank states |  banks ...  |
-//!     bank 1   bank 0   8 B    1 bit a bank,          24 B          32 units
-//!     20 KiB            a unit last first             a bank        each
+//!                  base                                                            base + len
+//! ... record | record | tags | away | free banks | index | bank states |  banks ...  |
+//!     bank 1   bank 0   8 B           1 bit a bank,          24 B          32 units
+//!     20 KiB            a unit        last first             a bank        each
 //! ```
 //!
 //! A bank's record has the descriptors of its units (128 B each) and, behind them, their bitmaps (512 B each).
@@ -16,17 +16,26 @@
 //! against: `tag = base[(address - base) >> 16]`; the other parts are indexed from the first bank. All
 //! cover the whole reservation, and are committed as far as banks are.
 //!
+//! A region belongs to a [`Home`]. Its banks' pages come from there as long as there are any; banks that had to come
+//! from elsewhere are listed in an index of their own (`away`), and taken from when the home has no room for another.
+//!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
 //! a unit that no block starts in, or that is free, is zero. What tags and descriptors mean is the
 //! heap's business. All `&mut` methods run under the lock of `frames::runs`.
 
+mod part;
+mod placing;
+
 use super::bank::Bank;
 use super::index::{FreeBanks, Index};
+use super::supply::Supply;
 use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT};
 use crate::machine::Machine;
+use crate::place::Home;
 use core::mem::offset_of;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use part::{Part, touch};
 
 /// Bytes of a descriptor: one cache line of state, one of bits.
 pub const DESCRIPTOR: usize = 128;
@@ -41,58 +50,6 @@ const FIRST_STEP: usize = 2;
 const LARGEST_STEP: usize = 32;
 /// Bytes of words of free banks on the index's page: those of the first GiB.
 const WORDS_BESIDE: usize = 64;
-
-/// A part of the metadata: where it starts, and how much of it is committed.
-#[derive(Clone, Copy)]
-struct Part {
-    start: usize,
-    committed: usize,
-}
-
-impl Part {
-    const NONE: Part = Part { start: 0, committed: 0 };
-
-    /// Makes the first `len` bytes from the start usable; `false` when memory is short.
-    fn extend(&mut self, machine: &impl Machine, len: usize) -> bool {
-        let have = self.committed;
-        self.lengthen(machine, len, |start, _| start + have)
-    }
-
-    /// The same for the `len` bytes in front of the start.
-    fn extend_down(&mut self, machine: &impl Machine, len: usize) -> bool {
-        self.lengthen(machine, len, |start, len| start - len)
-    }
-
-    /// `at` says where what is missing lies, by the start and the new length.
-    fn lengthen(
-        &mut self,
-        machine: &impl Machine,
-        len: usize,
-        at: impl FnOnce(usize, usize) -> usize,
-    ) -> bool {
-        let len = len.next_multiple_of(machine.page_size());
-        if len <= self.committed {
-            return true;
-        }
-        let at = at(self.start, len) as *mut u8;
-        // SAFETY: parts are disjoint, page-aligned and sized for the whole reservation; what lies
-        // past `committed` was never handed out.
-        if !unsafe { machine.commit(at, len - self.committed) } {
-            return false;
-        }
-        self.committed = len;
-        true
-    }
-}
-
-/// Writes a zero into every 4 KiB of a fresh range, as yet zero: a page that is read before it is
-/// written faults twice.
-fn touch(from: usize, len: usize) {
-    for at in (from..from + len).step_by(4096) {
-        // SAFETY: the range is committed and zero, so nothing changes.
-        unsafe { (at as *mut u8).write_volatile(0) };
-    }
-}
 
 /// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist.
 pub struct Region {
@@ -113,6 +70,9 @@ pub struct Region {
     committed: usize,
     dirty_units: usize,
     used_units: usize,
+    home: Home,
+    /// Where the index of banks away from home is.
+    away: usize,
 }
 
 /// Where a region keeps what `heap::census` reads from outside, in bytes from its start.
@@ -158,12 +118,14 @@ impl Region {
             committed: 0,
             dirty_units: 0,
             used_units: 0,
+            home: Home::ANYWHERE,
+            away: 0,
         }
     }
 
-    /// Reserves `len` bytes (a multiple of a bank) and commits what the first banks need; `false` when the
-    /// machine refuses, which leaves the region non-existent (and may cost the reservation).
-    pub fn open(&mut self, machine: &impl Machine, len: usize) -> bool {
+    /// Reserves `len` bytes (a multiple of a bank) for `home` and commits what the first banks need; `false` when
+    /// the machine refuses, which leaves the region non-existent (and may cost the reservation).
+    pub fn open(&mut self, machine: &impl Machine, home: Home, len: usize) -> bool {
         let page = machine.page_size();
         let start = machine.reserve(len, BANK) as usize;
         if start == 0 {
@@ -174,7 +136,7 @@ impl Region {
         let base = (start + most * RECORD + BANK / 2).next_multiple_of(BANK) - BANK / 2;
         let tags = (units * 8).next_multiple_of(page);
         // The index lies so in its page that some words of free banks and some states fit beside it.
-        let words = (most.div_ceil(64) * 8).next_multiple_of(page);
+        let words = (size_of::<Index>() + most.div_ceil(64) * 8).next_multiple_of(page);
         let index = base + tags + words + WORDS_BESIDE;
         let states = index + size_of::<Index>();
         let first = (states + most * size_of::<Bank>()).next_multiple_of(BANK);
@@ -182,6 +144,10 @@ impl Region {
         (self.records.start, self.tags.start) = (base, base);
         (self.front.start, self.states) = (states / page * page, states);
         (self.first, self.banks, self.committed) = (first - base, banks, 0);
+        (self.home, self.away) = (home, base + tags);
+        if let Some((nodes, home)) = placing::nodes_of(machine, home) {
+            nodes.prefer(start as *mut u8, len, home);
+        }
         if banks == 0 || !self.open_metadata(machine, base + tags) {
             return false;
         }
@@ -192,7 +158,7 @@ impl Region {
     }
 
     /// Commits, at one blow each, records and tags of the first banks; and the words of free banks, the
-    /// index and the first states, which begin at `words`.
+    /// indexes and the first states, which begin at `words`.
     fn open_metadata(&mut self, machine: &impl Machine, words: usize) -> bool {
         let page = machine.page_size();
         let banks = FIRST_STEP.min(self.banks);
@@ -209,6 +175,11 @@ impl Region {
             self.front.committed = page;
         }
         ready
+    }
+
+    /// Whose memory it is.
+    pub fn home(&self) -> Home {
+        self.home
     }
 
     /// Where the reservation starts, also the address of the tags; 0 for none.
@@ -288,18 +259,21 @@ impl Region {
 
     /// A run of `len` units at a multiple of `align` units: its address and whether it reads as
     /// zero. `None` when neither the committed banks nor the machine have it.
-    pub fn take(&mut self, machine: &impl Machine, len: usize, align: usize) -> Option<Run> {
+    pub fn take(
+        &mut self,
+        machine: &impl Machine,
+        supply: &mut Supply,
+        len: usize,
+        align: usize,
+    ) -> Option<Run> {
         if len <= BANK_UNITS && align <= BANK_UNITS {
-            let view = self.view();
-            if let Some(at) = view.index.fullest(view.banks, len, align) {
-                let first = view.banks[at].find(len, align)?;
-                let zero = self.change(at, |bank| bank.take(first, len));
-                return Some(Run {
-                    address: self.address(at, first),
-                    zero,
-                    fresh: false,
-                    used: self.used_units,
-                });
+            if let Some(run) = self.take_in_bank(len, align, false) {
+                return Some(run);
+            }
+            if self.home != Home::ANYWHERE
+                && let Some(run) = self.take_away(machine, supply, len, align)
+            {
+                return Some(run);
             }
         }
         let need = len.div_ceil(BANK_UNITS);
@@ -313,6 +287,9 @@ impl Region {
                 None => return None,
             }
         };
+        if self.home != Home::ANYWHERE {
+            self.place(machine, supply, at, need)?;
+        }
         let (mut zero, mut fresh) = (true, true);
         for (bank, first, len) in pieces(at * BANK_UNITS, len) {
             fresh &= {
@@ -322,6 +299,17 @@ impl Region {
             zero &= self.change(bank, |state| state.take(first, len));
         }
         Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
+    }
+
+    /// A run in the fullest partly used bank that has one, of those at home or of those `away`.
+    #[inline(always)]
+    fn take_in_bank(&mut self, len: usize, align: usize, away: bool) -> Option<Run> {
+        let view = self.view();
+        let index = if away { view.away } else { view.index };
+        let at = index.fullest(view.banks, len, align)?;
+        let first = view.banks[at].find(len, align)?;
+        let zero = self.change(at, |bank| bank.take(first, len));
+        Some(Run { address: self.address(at, first), zero, fresh: false, used: self.used_units })
     }
 
     /// Advises huge pages for `banks` banks from the one at `address`.
@@ -348,6 +336,12 @@ impl Region {
         let banks = self.view().banks;
         if banks[first..=last].iter().any(|bank| bank.huge) {
             banks[start..=end].iter_mut().for_each(|bank| bank.huge = true);
+        }
+        let node = banks[first].node;
+        if banks[start..=end].iter().any(|bank| bank.node != node) {
+            for at in start..=end {
+                self.relist(at, node);
+            }
         }
     }
 
@@ -385,7 +379,14 @@ impl Region {
 
     /// Lengthens the run at `address` from `len` to `longer` units where it lies. Says whether the
     /// new units read as zero; `None` when some of them are in use or not committed.
-    pub fn extend(&mut self, address: usize, len: usize, longer: usize) -> Option<bool> {
+    pub fn extend(
+        &mut self,
+        machine: &impl Machine,
+        supply: &mut Supply,
+        address: usize,
+        len: usize,
+        longer: usize,
+    ) -> Option<bool> {
         let unit = self.unit(address) + len;
         if (unit + longer - len).div_ceil(BANK_UNITS) > self.committed {
             return None;
@@ -397,6 +398,14 @@ impl Region {
         };
         if !pieces(unit, longer - len).all(free) {
             return None;
+        }
+        if self.home != Home::ANYWHERE {
+            // Banks that the run has a part of already stay where they are.
+            let (first, end) =
+                (unit.div_ceil(BANK_UNITS), (unit + longer - len).div_ceil(BANK_UNITS));
+            if first < end {
+                self.place(machine, supply, first, end - first)?;
+            }
         }
         let mut zero = true;
         for (bank, first, len) in pieces(unit, longer - len) {
@@ -454,9 +463,13 @@ impl Region {
         }
         let old = core::mem::replace(&mut self.committed, committed);
         touch(self.states + old * size_of::<Bank>(), more * size_of::<Bank>());
+        let home = self.home;
         let mut view = self.view();
         for bank in old..committed {
             view.free.set(bank, true);
+        }
+        if home != Home::ANYWHERE {
+            view.banks.iter_mut().skip(old).for_each(|bank| bank.node = home);
         }
         // Release pairs with the Acquire in `reach()`: who sees the reach may read the tags.
         self.reach.store(self.first + committed * BANK, Ordering::Release);
@@ -464,15 +477,18 @@ impl Region {
     }
 
     /// Changes one bank's bits and keeps everything that is derived from them.
+    #[inline(always)]
     fn change<R>(&mut self, at: usize, work: impl FnOnce(&mut Bank) -> R) -> R {
+        let home = self.home;
         let mut view = self.view();
-        view.index.remove(view.banks, at);
+        let index = if view.banks[at].node == home { view.index } else { view.away };
+        index.remove(view.banks, at);
         let bank = &mut view.banks[at];
         let (used, dirty) = (bank.place.0 as usize, bank.dirty);
         let result = work(bank);
         // Bits are only added or only removed by one change.
         let (now, changed) = (bank.dirty, (bank.dirty ^ dirty).count_ones() as usize);
-        view.index.insert(view.banks, at);
+        index.insert(view.banks, at);
         let now_used = view.banks[at].place.0 as usize;
         view.free.set(at, now_used == 0);
         self.dirty_units =
@@ -482,7 +498,7 @@ impl Region {
     }
 
     fn view(&mut self) -> View<'_> {
-        // SAFETY: the three parts are committed (index and free banks at opening, states with the
+        // SAFETY: the parts are committed (indexes and free banks at opening, states with the
         // banks), disjoint, zero at first, which is valid for all of them, and reached only through
         // `&mut self`, whose lifetime the view takes.
         unsafe {
@@ -491,6 +507,7 @@ impl Region {
             let words = self.banks.div_ceil(64);
             View {
                 index: &mut *index,
+                away: &mut *(self.away as *mut Index),
                 free: FreeBanks {
                     words: slice::from_raw_parts_mut(index.cast::<u64>().sub(words), words),
                 },
@@ -521,8 +538,10 @@ impl Region {
     }
 }
 
+/// The metadata of the banks. `index` lists those at home, `away` the others.
 struct View<'a> {
     index: &'a mut Index,
+    away: &'a mut Index,
     free: FreeBanks<'a>,
     banks: &'a mut [Bank],
 }

@@ -8,8 +8,10 @@
 //! becomes non-zero) only when it is whole.
 
 use super::region::{Region, Run};
+use super::supply::Supply;
 use super::{BANK, BANK_UNITS, UNIT};
 use crate::machine::Machine;
+use crate::place::Home;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,13 +22,16 @@ pub const MAX_REGIONS: usize = 64;
 /// What is reserved, largest first, until the machine agrees, in bytes.
 const LADDER: [usize; 7] = [1 << 40, 1 << 37, 1 << 34, 1 << 32, 1 << 29, 1 << 26, 1 << 24];
 
-/// The page runs of one node. In this order: most of the table stays untouched.
+/// The page runs of a heap. Each region belongs to a home; where there is one memory, to [`Home::ANYWHERE`]. In this
+/// order: most of the table stays untouched.
 #[repr(C)]
 pub struct Runs {
     lock: Lock,
     /// The purger's tick, by which banks are dated.
     tick: AtomicU32,
     regions: UnsafeCell<[Region; MAX_REGIONS]>,
+    /// Under the lock, as the regions.
+    supply: UnsafeCell<Supply>,
 }
 
 // SAFETY: mutable access to regions happens under `lock` only; shared access reads atomics and
@@ -69,6 +74,7 @@ impl Runs {
             lock: Lock::new(),
             tick: AtomicU32::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
+            supply: UnsafeCell::new(Supply::new()),
         }
     }
 
@@ -88,10 +94,12 @@ impl Runs {
         self.regions.get().addr()
     }
 
-    /// The region that the free path knows.
+    /// The region that the free path of a home's threads knows; some other while the home has none.
     #[inline]
-    pub fn primary(&self) -> &Region {
-        &self.regions()[0]
+    pub fn primary(&self, home: Home) -> &Region {
+        let regions = self.regions();
+        let mut opened = regions.iter().take_while(|region| region.base() != 0);
+        opened.find(|region| region.home() == home).unwrap_or(&regions[0])
     }
 
     #[inline]
@@ -111,15 +119,24 @@ impl Runs {
         self.lock.with(machine, || work(unsafe { &mut *self.regions.get() }))
     }
 
-    /// A run of `len` units (at least one) at a multiple of `align` units (a power of two). `None`
-    /// when memory or address space is exhausted.
-    pub fn take(&self, machine: &impl Machine, len: usize, align: usize) -> Option<Run> {
-        self.with(machine, |regions| {
+    /// A run of `len` units (at least one) at a multiple of `align` units (a power of two) for a thread of `home`.
+    /// `None` when memory or address space is exhausted.
+    pub fn take(
+        &self,
+        machine: &impl Machine,
+        home: Home,
+        len: usize,
+        align: usize,
+    ) -> Option<Run> {
+        self.with_supply(machine, |regions, supply| {
             for region in regions.iter_mut() {
-                if region.base() == 0 && !open(machine, region, len, align) {
-                    return None;
+                if region.base() == 0 && !open(machine, region, home, len, align) {
+                    break;
                 }
-                if let Some(run) = region.take(machine, len, align) {
+                if region.home() != home {
+                    continue;
+                }
+                if let Some(run) = region.take(machine, supply, len, align) {
                     return Some(run);
                 }
                 if region.has_room(len, align) {
@@ -127,8 +144,21 @@ impl Runs {
                     return None;
                 }
             }
-            None
+            // Address space is short: better another home's than none.
+            let opened = regions.iter_mut().take_while(|region| region.base() != 0);
+            let mut others = opened.filter(|region| region.home() != home);
+            others.find_map(|region| region.take(machine, supply, len, align))
         })
+    }
+
+    /// Runs `work` on the regions and what the nodes supply, under the lock.
+    fn with_supply<R>(
+        &self,
+        machine: &impl Machine,
+        work: impl FnOnce(&mut [Region; MAX_REGIONS], &mut Supply) -> R,
+    ) -> R {
+        // SAFETY: the lock makes this the only access to the supply.
+        self.with(machine, |regions| work(regions, unsafe { &mut *self.supply.get() }))
     }
 
     /// Takes a run back, or a part of one; its pages count as dirty unless `clean`.
@@ -149,8 +179,9 @@ impl Runs {
         len: usize,
         longer: usize,
     ) -> Option<bool> {
-        self.with(machine, |regions| {
-            regions.iter_mut().find(|r| r.contains(address))?.extend(address, len, longer)
+        self.with_supply(machine, |regions, supply| {
+            let region = regions.iter_mut().find(|r| r.contains(address))?;
+            region.extend(machine, supply, address, len, longer)
         })
     }
 
@@ -278,7 +309,7 @@ impl Runs {
 }
 
 /// Opens a region that can hold a run of `len` units aligned to `align` units.
-fn open(machine: &impl Machine, region: &mut Region, len: usize, align: usize) -> bool {
+fn open(machine: &impl Machine, region: &mut Region, home: Home, len: usize, align: usize) -> bool {
     // Room for the metadata (below one fiftieth) and for the alignment.
     let Some(need) = len
         .checked_add(align)
@@ -287,5 +318,5 @@ fn open(machine: &impl Machine, region: &mut Region, len: usize, align: usize) -
     else {
         return false;
     };
-    LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, len))
+    LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, home, len))
 }

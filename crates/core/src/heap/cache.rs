@@ -18,6 +18,7 @@
 use super::depot::Depot;
 use super::inbox::Inbox;
 use super::slab::Slab;
+use crate::place::Home;
 use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
 use core::cell::Cell;
 use core::ptr;
@@ -125,6 +126,11 @@ pub struct Cache {
     /// Bytes that shall go back for slabs that were cut, and the class whose turn it is; see `repay`.
     pub(super) debt: Cell<u32>,
     pub(super) next_shed: Cell<u8>,
+    /// Where its slabs' memory comes from; constant once set.
+    pub(super) home: Cell<Home>,
+    /// How often in a row its thread was seen elsewhere, and slabs cut; see `look_around`.
+    pub(super) strays: Cell<u8>,
+    pub(super) cuts: Cell<u8>,
     /// The next cache without a thread; under the registry's lock.
     pub(super) next_idle: Cell<*mut Cache>,
     /// The next of all caches; constant once set.
@@ -173,6 +179,9 @@ impl Cache {
             recount: Cell::new(0),
             debt: Cell::new(0),
             next_shed: Cell::new(0),
+            home: Cell::new(Home::ANYWHERE),
+            strays: Cell::new(0),
+            cuts: Cell::new(0),
             next_idle: Cell::new(ptr::null_mut()),
             next_of_all: Cell::new(ptr::null_mut()),
             busy: Cell::new(false),

@@ -20,6 +20,7 @@ use super::refill::{Busy, STEP, grant, limit};
 use super::slab::Slab;
 use crate::frames::UNIT;
 use crate::machine::Machine;
+use crate::place::Home;
 use crate::size_class::{CLASSES, SizeClass};
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -185,7 +186,7 @@ impl<M: Machine> NodeHeap<M> {
     /// (`at_once`: all of them), of every cache.
     pub(super) fn empty_depots(&self, at_once: bool, done: &mut Purged) {
         let mut left = 0;
-        let mut cache = self.with_registry(|registry| registry.all);
+        let mut cache = self.with_registry(|threads| threads.registry.all);
         // SAFETY: caches live for ever, and their order never changes once they are listed.
         while let Some(it) = unsafe { cache.as_ref() } {
             for class in 0..CLASSES {
@@ -261,7 +262,7 @@ impl<M: Machine> NodeHeap<M> {
         most: usize,
     ) -> Result<(*mut Block, usize), (Misuse, *mut Block)> {
         let key = self.key();
-        let mut region = self.runs.primary();
+        let mut region = self.runs.primary(by.map_or(Home::ANYWHERE, |cache| cache.home.get()));
         let (mut given, mut bytes) = (0, 0);
         while !block.is_null() && given < most {
             if !region.contains(block.addr()) {

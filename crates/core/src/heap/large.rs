@@ -12,6 +12,7 @@ use super::tag::LARGE;
 use super::vacancy::Vacancy;
 use crate::frames::{BANK, UNIT, region::DESCRIPTOR, region::Region, region::Run};
 use crate::machine::Machine;
+use crate::place::Home;
 use crate::size_class::MAX_CLASS_SIZE;
 use core::cell::Cell;
 use core::ptr;
@@ -71,7 +72,7 @@ impl<M: Machine> NodeHeap<M> {
             return None;
         }
         let units = size.div_ceil(UNIT).max(1);
-        let run = self.take_run(cache, units, align)?;
+        let run = self.take_run(cache, self.here(cache), units, align)?;
         let region = self.runs.region_of(run.address)?;
         let large = descriptor(region, run.address);
         large.size.set(self.round(size));
@@ -125,7 +126,10 @@ impl<M: Machine> NodeHeap<M> {
         let Some(run) = self.take_large(cache, size, 1) else { return 0 };
         let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
-        if have < RELOCATE_MIN || !self.relocate(from, to, have) {
+        // Pages that move stay on their node: only within one home.
+        let same = region.home() == Home::ANYWHERE || region.contains(run.address);
+        let moves = have >= RELOCATE_MIN && same;
+        if !(moves && self.relocate(from, to, have)) {
             // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
             unsafe { ptr::copy_nonoverlapping(source, to, have) };
         }

@@ -30,8 +30,8 @@ impl<M: Machine> NodeHeap<M> {
         if self.idle_len.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.with_registry(|registry| {
-            let mut idle = registry.idle;
+        self.with_registry(|threads| {
+            let mut idle = threads.waiting(cache.home.get()).idle;
             for _ in 0..ADOPT_TRIES {
                 if idle.is_null() {
                     return false;

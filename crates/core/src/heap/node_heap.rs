@@ -1,4 +1,8 @@
-//! The heap of one node: what all its threads share, and the entry points that are not hot.
+//! The heap: what all its threads share, and the entry points that are not hot.
+//!
+//! Where there are several memories, every cache belongs to one ([`Home`]), and so does all that it hands out; blocks
+//! that others free travel back to their slab's owner, hence home. A thread that finds itself on another node takes a
+//! cache of that node ([`NodeHeap::is_stray`]).
 //!
 //! Owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
 //! exits it goes idle with all its slabs, the next thread to come takes it as it is, and until then
@@ -13,11 +17,17 @@ use super::slab::Slab;
 use super::tag::Tag;
 use crate::frames::{UNIT, region::Run, runs::Runs};
 use crate::machine::Machine;
+use crate::place::{Home, MAX_NODES};
 use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned};
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// How often in a row a thread is seen on another node before it takes a cache there.
+const STRAYS: u8 = 2;
+/// Slabs cut for each of which a thread asks whether it has got a memory policy.
+const LOOK_CLOSELY: u8 = 16;
 
 /// A program error that was noticed. The caller of the malloc reports it and stops the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,17 +40,46 @@ pub enum Misuse {
 
 /// Caches with and without threads.
 pub(super) struct Registry {
-    /// Caches without a thread, last in first.
-    pub(super) idle: *mut Cache,
     /// Every cache there is.
     pub(super) all: *mut Cache,
+    anywhere: Waiting,
+}
+
+/// What threads that come to a home find there.
+pub(super) struct Waiting {
+    /// Caches without a thread, last in first.
+    pub(super) idle: *mut Cache,
     /// Pages not yet made into caches.
     fresh: *mut Cache,
     fresh_len: usize,
 }
 
-/// The malloc of one node. See the module. All-zero but for the machine. In this order, so that what every
-/// process touches lies on one page: the table of regions, of which most stay unused, comes last.
+impl Waiting {
+    const NONE: Waiting = Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), fresh_len: 0 };
+}
+
+/// All of the registry, as who holds its lock sees it.
+pub(super) struct Threads<'a> {
+    pub(super) registry: &'a mut Registry,
+    of_nodes: &'a mut [Waiting; MAX_NODES],
+}
+
+impl Threads<'_> {
+    /// What waits at a home.
+    pub(super) fn waiting(&mut self, home: Home) -> &mut Waiting {
+        let of_node = home.node().and_then(|node| self.of_nodes.get_mut(node.index()));
+        of_node.unwrap_or(&mut self.registry.anywhere)
+    }
+
+    /// The first idle cache of each home.
+    pub(super) fn idle(&self) -> impl Iterator<Item = *mut Cache> {
+        let all = [&self.registry.anywhere].into_iter().chain(self.of_nodes.iter());
+        all.map(|waiting| waiting.idle)
+    }
+}
+
+/// The malloc. See the module. All-zero but for the machine. In this order, so that what every process touches lies
+/// on one page: the table of regions, of which most stay unused, and what there is for nodes come last.
 #[repr(C)]
 pub struct NodeHeap<M: Machine> {
     pub(super) machine: M,
@@ -60,6 +99,8 @@ pub struct NodeHeap<M: Machine> {
     late_at: AtomicUsize,
     late: AtomicU32,
     pub(super) runs: Runs,
+    /// What waits at the homes of nodes; under the registry's lock.
+    of_nodes: UnsafeCell<[Waiting; MAX_NODES]>,
 }
 
 // SAFETY: the registry is reached under its lock only; everything else is atomic or locks itself.
@@ -74,12 +115,7 @@ impl<M: Machine> NodeHeap<M> {
             machine,
             purging: Lock::new(),
             registry_lock: Lock::new(),
-            registry: UnsafeCell::new(Registry {
-                idle: ptr::null_mut(),
-                all: ptr::null_mut(),
-                fresh: ptr::null_mut(),
-                fresh_len: 0,
-            }),
+            registry: UnsafeCell::new(Registry { all: ptr::null_mut(), anywhere: Waiting::NONE }),
             idle_len: AtomicUsize::new(0),
             key: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
@@ -87,6 +123,7 @@ impl<M: Machine> NodeHeap<M> {
             late_at: AtomicUsize::new(0),
             late: AtomicU32::new(0),
             runs: Runs::new(),
+            of_nodes: UnsafeCell::new([Waiting::NONE; MAX_NODES]),
         }
     }
 
@@ -131,18 +168,70 @@ impl<M: Machine> NodeHeap<M> {
         self.limit.store((bytes / UNIT).max(1), Ordering::Relaxed);
     }
 
-    /// A run of units, within the limit. When there is none, what the cache and idle ones hold goes back
-    /// first.
-    pub(super) fn take_run(&self, cache: &Cache, len: usize, align: usize) -> Option<Run> {
-        self.try_run(len, align).or_else(|| {
+    /// A run of units of `home`, within the limit. When there is none, what the cache and idle ones hold goes
+    /// back first.
+    pub(super) fn take_run(
+        &self,
+        cache: &Cache,
+        home: Home,
+        len: usize,
+        align: usize,
+    ) -> Option<Run> {
+        self.try_run(home, len, align).or_else(|| {
             self.give_all(cache);
             self.drain_idle(true);
-            self.try_run(len, align)
+            self.try_run(home, len, align)
         })
     }
 
-    fn try_run(&self, len: usize, align: usize) -> Option<Run> {
-        if self.allows(len) { self.runs.take(&self.machine, len, align) } else { None }
+    fn try_run(&self, home: Home, len: usize, align: usize) -> Option<Run> {
+        if self.allows(len) { self.runs.take(&self.machine, home, len, align) } else { None }
+    }
+
+    /// Where the calling thread's memory shall come from.
+    fn home_of_thread(&self) -> Home {
+        let nodes = self.machine.nodes().filter(|nodes| !nodes.has_policy());
+        nodes.and_then(|nodes| nodes.here()).map_or(Home::ANYWHERE, Home::of)
+    }
+
+    /// Where a run for the cache's thread shall come from that no cache will own: from where the thread is just now.
+    pub(super) fn here(&self, cache: &Cache) -> Home {
+        match cache.home.get() {
+            Home::ANYWHERE => Home::ANYWHERE,
+            home => self.machine.nodes().and_then(|nodes| nodes.here()).map_or(home, Home::of),
+        }
+    }
+
+    /// Looks whether the cache's thread has moved to another node.
+    #[inline]
+    pub(super) fn look_around(&self, cache: &Cache) {
+        if cache.home.get() != Home::ANYWHERE {
+            self.compare_homes(cache);
+        }
+    }
+
+    #[cold]
+    fn compare_homes(&self, cache: &Cache) {
+        let away = self.here(cache) != cache.home.get();
+        cache.strays.set(if away { cache.strays.get().saturating_add(1) } else { 0 });
+    }
+
+    /// The same, and now and then whether the thread has got a memory policy.
+    #[cold]
+    pub(super) fn look_closely(&self, cache: &Cache) {
+        self.look_around(cache);
+        cache.cuts.set(cache.cuts.get().wrapping_add(1));
+        if cache.cuts.get().is_multiple_of(LOOK_CLOSELY)
+            && self.machine.nodes().is_some_and(|nodes| nodes.has_policy())
+        {
+            cache.strays.set(STRAYS);
+        }
+    }
+
+    /// Whether the cache's thread belongs to another node now: it should [`NodeHeap::detach`] and attach anew.
+    #[inline]
+    pub fn is_stray(&self, cache: &Cache) -> bool {
+        cache.strays.get() >= STRAYS
     }
 
     /// Whether `more` units are within the limit; gives dirty ones back if that helps.
@@ -161,21 +250,27 @@ impl<M: Machine> NodeHeap<M> {
         true
     }
 
-    pub(super) fn with_registry<R>(&self, work: impl FnOnce(&mut Registry) -> R) -> R {
-        // SAFETY: the lock makes this the only access.
-        self.registry_lock.with(&self.machine, || work(unsafe { &mut *self.registry.get() }))
+    pub(super) fn with_registry<R>(&self, work: impl FnOnce(&mut Threads<'_>) -> R) -> R {
+        self.registry_lock.with(&self.machine, || {
+            // SAFETY: the lock makes this the only access to both.
+            let (registry, of_nodes) =
+                unsafe { (&mut *self.registry.get(), &mut *self.of_nodes.get()) };
+            work(&mut Threads { registry, of_nodes })
+        })
     }
 
     /// A cache for a thread that has none: an idle one, else a new one. `None` when memory is
     /// short. It is the thread's alone until [`NodeHeap::detach`].
     pub fn attach(&self) -> Option<&Cache> {
-        let cache = self.with_registry(|registry| {
-            let idle = registry.idle;
+        let home = self.home_of_thread();
+        let cache = self.with_registry(|threads| {
+            let waiting = threads.waiting(home);
+            let idle = waiting.idle;
             if idle.is_null() {
-                return self.new_cache(registry);
+                return self.new_cache(threads, home);
             }
             // SAFETY: caches live for ever; idle ones are touched under the lock only.
-            registry.idle = unsafe { (*idle).next_idle.get() };
+            waiting.idle = unsafe { (*idle).next_idle.get() };
             self.idle_len.fetch_sub(1, Ordering::Relaxed);
             idle
         });
@@ -189,20 +284,23 @@ impl<M: Machine> NodeHeap<M> {
         Some(cache)
     }
 
-    fn new_cache(&self, registry: &mut Registry) -> *mut Cache {
-        if registry.fresh_len == 0 {
+    fn new_cache(&self, threads: &mut Threads<'_>, home: Home) -> *mut Cache {
+        let waiting = threads.waiting(home);
+        if waiting.fresh_len == 0 {
             // Not subject to the limit: enforcing it takes a lock that comes before the registry's.
-            let Some(run) = self.runs.take(&self.machine, 1, 1) else { return ptr::null_mut() };
+            let Some(run) = self.runs.take(&self.machine, home, 1, 1) else {
+                return ptr::null_mut();
+            };
             if !run.zero {
                 // SAFETY: the unit was just handed to us.
                 unsafe { ptr::write_bytes(run.address as *mut u8, 0, UNIT) };
             }
-            registry.fresh = ptr::with_exposed_provenance_mut(run.address);
-            registry.fresh_len = UNIT / size_of::<Cache>();
+            waiting.fresh = ptr::with_exposed_provenance_mut(run.address);
+            waiting.fresh_len = UNIT / size_of::<Cache>();
         }
-        let new = registry.fresh;
-        registry.fresh = new.wrapping_add(1);
-        registry.fresh_len -= 1;
+        let new = waiting.fresh;
+        waiting.fresh = new.wrapping_add(1);
+        waiting.fresh_len -= 1;
         // SAFETY: the page is ours, aligned, and zero, which is a valid cache.
         let cache = unsafe { &*new };
         for class in 0..CLASSES {
@@ -210,13 +308,14 @@ impl<M: Machine> NodeHeap<M> {
             cache.batch[class].set(refill::first_batch(class));
         }
         cache.key.set(self.key.load(Ordering::Relaxed));
-        cache.next_of_all.set(core::mem::replace(&mut registry.all, new));
+        cache.home.set(home);
+        cache.next_of_all.set(core::mem::replace(&mut threads.registry.all, new));
         new
     }
 
     /// Tells a cache how far the primary region reaches now.
     pub(super) fn refresh(&self, cache: &Cache) {
-        let primary = self.runs.primary();
+        let primary = self.runs.primary(cache.home.get());
         cache.base.set(primary.base());
         cache.reach.set(primary.reach());
     }
@@ -234,11 +333,13 @@ impl<M: Machine> NodeHeap<M> {
         for class in 0..CLASSES {
             self.retire_free(cache, class);
         }
-        self.with_registry(|registry| {
+        self.with_registry(|threads| {
             cache.attached.set(false);
             cache.busy.set(false);
-            cache.next_idle.set(registry.idle);
-            registry.idle = ptr::from_ref(cache).cast_mut();
+            cache.strays.set(0);
+            let waiting = threads.waiting(cache.home.get());
+            cache.next_idle.set(waiting.idle);
+            waiting.idle = ptr::from_ref(cache).cast_mut();
             self.idle_len.fetch_add(1, Ordering::Relaxed);
         });
     }
@@ -414,15 +515,16 @@ impl<M: Machine> NodeHeap<M> {
         self.runs.lock().reset();
         self.registry_lock.reset();
         self.purging.reset();
-        self.with_registry(|registry| {
-            let mut at = registry.all;
+        self.with_registry(|threads| {
+            let mut at = threads.registry.all;
             while !at.is_null() {
                 // SAFETY: caches live for ever, and no other thread exists.
                 let other = unsafe { &*at };
                 if other.attached.get() && !other.busy.get() && !ptr::eq(other, cache) {
                     other.attached.set(false);
-                    other.next_idle.set(registry.idle);
-                    registry.idle = at;
+                    let waiting = threads.waiting(other.home.get());
+                    other.next_idle.set(waiting.idle);
+                    waiting.idle = at;
                     self.idle_len.fetch_add(1, Ordering::Relaxed);
                 }
                 at = other.next_of_all.get();

@@ -60,19 +60,20 @@ impl<M: Machine> NodeHeap<M> {
     /// Idle caches hear the news, and their empty slabs become free units; `all` of what they set aside
     /// becomes bits before, so that they keep none that is empty.
     pub(super) fn drain_idle(&self, all: bool) {
-        self.with_registry(|registry| {
-            let mut idle = registry.idle;
-            while !idle.is_null() {
-                // SAFETY: caches live for ever; idle ones are touched under this lock only.
-                let cache = unsafe { &*idle };
-                for class in (0..CLASSES).filter(|_| all) {
-                    self.give_depot(Some(cache), cache, class);
+        self.with_registry(|threads| {
+            for mut idle in threads.idle() {
+                while !idle.is_null() {
+                    // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                    let cache = unsafe { &*idle };
+                    for class in (0..CLASSES).filter(|_| all) {
+                        self.give_depot(Some(cache), cache, class);
+                    }
+                    self.drain(cache);
+                    for class in 0..CLASSES {
+                        self.retire_free(cache, class);
+                    }
+                    idle = cache.next_idle.get();
                 }
-                self.drain(cache);
-                for class in 0..CLASSES {
-                    self.retire_free(cache, class);
-                }
-                idle = cache.next_idle.get();
             }
         });
     }

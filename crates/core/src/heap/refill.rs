@@ -14,6 +14,7 @@ use super::node_heap::NodeHeap;
 use super::slab::{Chain, Slab};
 use super::tag::{self, SPARSE};
 use crate::machine::Machine;
+use crate::place::Home;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
@@ -86,6 +87,7 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     pub(super) fn refill(&self, cache: &Cache, class: SizeClass) {
         let _busy = Busy::new(cache);
+        self.look_around(cache);
         let index = class.index();
         let spare = cache.spare[index].replace(ptr::null_mut());
         if !spare.is_null() {
@@ -142,7 +144,10 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {
-        let Some(run) = self.take_run(cache, 1, 1) else { return false };
+        if cache.home.get() != Home::ANYWHERE {
+            self.look_closely(cache);
+        }
+        let Some(run) = self.take_run(cache, cache.home.get(), 1, 1) else { return false };
         let Some(region) = self.runs.region_of(run.address) else { return false };
         let slab: *mut Slab = region.descriptor(run.address).cast();
         // SAFETY: descriptors of committed units are readable and valid when zero; the unit is ours.

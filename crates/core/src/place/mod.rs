@@ -3,6 +3,7 @@
 //! ```text
 //!   path            local > shared > search: which kinds of place, in which order
 //!   remote_search   the search: which node, and which next when the block is not there
+//!   home            a node, or nowhere in particular: where the malloc's banks belong
 //!   load            how full a memory is, and what that makes of it: ideal, light, normal, heavy
 //!   mesh            a heap on each of many nodes, asked by messages: which of them serves
 //! ```
@@ -17,11 +18,13 @@
 
 #![deny(unsafe_code)]
 
+mod home;
 mod load;
 pub mod mesh;
 mod path;
 mod remote_search;
 
+pub use home::Home;
 pub use load::{Average, Category, Load, Thresholds, UnusableThresholds};
 pub use path::{MAX_STOPS, Path, Stop, UnknownPath};
 pub use remote_search::{Effort, MAX_NODES, NodeSet, RemoteSearch};

@@ -109,7 +109,7 @@ impl FromStr for Path {
             *stops.get_mut(len).ok_or(UnknownPath)? = stop;
             len += 1;
         }
-        Path::new(&stops[..len]).ok_or(UnknownPath)
+        stops.get(..len).and_then(Path::new).ok_or(UnknownPath)
     }
 }
 

@@ -44,6 +44,54 @@ impl NodeSet {
         NodeSet(self.0 | 1 << node.index())
     }
 
+    /// The nodes whose bits are set: bit `i` is node `i`.
+    pub const fn from_bits(bits: u64) -> NodeSet {
+        NodeSet(bits)
+    }
+
+    /// One bit a node.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Those that are in this set but not in `other`.
+    #[must_use]
+    pub const fn without(self, other: NodeSet) -> NodeSet {
+        NodeSet(self.0 & !other.0)
+    }
+
+    /// Those that are in either.
+    #[must_use]
+    pub const fn union(self, other: NodeSet) -> NodeSet {
+        NodeSet(self.0 | other.0)
+    }
+
+    /// How many there are.
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The nodes, in order of their numbers.
+    pub fn iter(self) -> impl Iterator<Item = NodeId> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let node = NodeId::new(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(node)
+        })
+    }
+
+    /// Every node that there can be but those of this set.
+    #[must_use]
+    pub const fn complement(self) -> NodeSet {
+        NodeSet(!self.0)
+    }
+
     /// Whether `node` is in.
     pub const fn contains(self, node: NodeId) -> bool {
         self.0 >> node.index() & 1 == 1

@@ -1,0 +1,105 @@
+//! Which node a region's banks get their pages from: the cold half of a region with a home.
+//!
+//! Decided when a bank that is wholly free is handed out, and noted in it. The region as a whole prefers its home, so
+//! that only banks away from it cost a mapping of their own.
+
+use super::Region;
+use crate::frames::BANK;
+use crate::frames::bank::Bank;
+use crate::frames::region::Run;
+use crate::frames::supply::Supply;
+use crate::machine::{Machine, Nodes};
+use crate::place::{Home, NodeId};
+
+impl Region {
+    /// A run in a bank away from home, if the home has no room for a bank more.
+    #[cold]
+    pub(super) fn take_away(
+        &mut self,
+        machine: &impl Machine,
+        supply: &mut Supply,
+        len: usize,
+        align: usize,
+    ) -> Option<Run> {
+        let (nodes, home) = nodes_of(machine, self.home)?;
+        let full = self.view().away.any() && !supply.has_room(nodes, home);
+        if full { self.take_in_bank(len, align, true) } else { None }
+    }
+
+    /// Decides which nodes those of `len` banks from `at` that are wholly free get their pages from; `None` when there
+    /// is room for them nowhere on the path: then nothing was taken.
+    #[cold]
+    pub(super) fn place(
+        &mut self,
+        machine: &impl Machine,
+        supply: &mut Supply,
+        at: usize,
+        len: usize,
+    ) -> Option<()> {
+        let Some((nodes, home)) = nodes_of(machine, self.home) else { return Some(()) };
+        let (mut bank, end) = (at, at + len);
+        while bank < end {
+            // What is in use stays; what is at home, resident already, needs nothing.
+            let banks = self.view().banks;
+            let banks = banks.get(bank..end).unwrap_or_default();
+            let here = Home::of(home);
+            let settled = |bank: &Bank| bank.used != 0 || bank.dirty != 0 && bank.node == here;
+            let want = banks.iter().take_while(|bank| !settled(bank)).count();
+            if want == 0 {
+                bank += 1;
+                continue;
+            }
+            let (node, some) = supply.next(nodes, home, want)?;
+            self.rebind(machine, nodes, node, bank, some);
+            bank += some;
+        }
+        Some(())
+    }
+
+    fn state(&mut self, at: usize) -> Bank {
+        self.view().banks.get(at).copied().unwrap_or_default()
+    }
+
+    /// Makes the pages of `len` free banks from `at` come from `node`.
+    fn rebind(
+        &mut self,
+        machine: &impl Machine,
+        nodes: &dyn Nodes,
+        node: NodeId,
+        at: usize,
+        len: usize,
+    ) {
+        let there = Home::of(node);
+        let Some(first) = (at..at + len).find(|&at| self.state(at).node != there) else { return };
+        for at in first..at + len {
+            if self.state(at).dirty != 0 && self.state(at).node != there {
+                let all = self.address(at, 0) as *mut u8;
+                // SAFETY: the bank is committed and wholly free.
+                if unsafe { machine.purge(all, BANK) } {
+                    self.change(at, |bank| bank.dirty = 0);
+                }
+            }
+            if let Some(bank) = self.view().banks.get_mut(at) {
+                bank.node = there;
+            }
+        }
+        let len = (at + len - first) * BANK;
+        nodes.prefer(self.address(first, 0) as *mut u8, len, node);
+    }
+
+    /// Says where the pages of bank `at` come from, and lists it accordingly.
+    pub(super) fn relist(&mut self, at: usize, node: Home) {
+        let home = self.home;
+        let view = self.view();
+        let (here, there) = (view.banks[at].node == home, node == home);
+        let lists = [view.away, view.index];
+        lists[usize::from(here)].remove(view.banks, at);
+        view.banks[at].node = node;
+        lists[usize::from(there)].insert(view.banks, at);
+    }
+}
+
+/// The machine's nodes and the node of a home, where memory is placed.
+pub(super) fn nodes_of<M: Machine>(machine: &M, home: Home) -> Option<(&dyn Nodes, NodeId)> {
+    home.node().and_then(|node| Some((machine.nodes()?, node)))
+}

@@ -1,0 +1,81 @@
+//! Memories that are none: a machine's nodes for tests, one thread that is wherever the test says.
+
+use freehold_core::frames::BANK;
+use freehold_core::machine::{Nodes, Room, Survey};
+use freehold_core::place::{NodeId, NodeSet, Path};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Bytes of each node.
+pub const CAPACITY: u64 = 1 << 30;
+
+/// See the module. Pages are told apart by banks.
+#[derive(Debug)]
+pub struct FakeNodes {
+    here: Cell<usize>,
+    free: Vec<Cell<u64>>,
+    path: Path,
+    preferred: RefCell<BTreeMap<usize, NodeId>>,
+}
+
+impl FakeNodes {
+    /// `count` empty nodes with processors.
+    pub fn new(count: usize) -> FakeNodes {
+        FakeNodes {
+            here: Cell::new(0),
+            free: vec![Cell::new(CAPACITY); count],
+            path: Path::LOCAL_SHARED_SEARCH,
+            preferred: RefCell::new(BTreeMap::new()),
+        }
+    }
+
+    /// The calling thread is on that node from now on.
+    pub fn go_to(&self, node: usize) {
+        self.here.set(node % self.free.len());
+    }
+
+    /// Says how many bytes a node has left.
+    pub fn set_free(&self, node: usize, bytes: u64) {
+        self.free[node].set(bytes);
+    }
+
+    /// The node that the page at `address` was to come from.
+    pub fn node_of(&self, address: usize) -> Option<usize> {
+        self.preferred.borrow().get(&(address / BANK)).map(|node| node.index())
+    }
+}
+
+impl Nodes for FakeNodes {
+    fn here(&self) -> Option<NodeId> {
+        NodeId::new(self.here.get())
+    }
+
+    fn has_policy(&self) -> bool {
+        false
+    }
+
+    fn path(&self) -> Path {
+        self.path
+    }
+
+    fn room(&self, node: NodeId) -> Option<Room> {
+        let free = self.free.get(node.index())?.get();
+        Some(Room { free, capacity: CAPACITY })
+    }
+
+    fn survey(&self, from: NodeId) -> Survey {
+        let mut survey = Survey::NOTHING;
+        for node in (0..self.free.len()).filter_map(NodeId::new) {
+            survey.usable = survey.usable.union(NodeSet::default().with(node));
+            survey.rooms[node.index()] = self.room(node).unwrap_or_default();
+            survey.distances[node.index()] = 10 * from.index().abs_diff(node.index()) as u32;
+        }
+        survey
+    }
+
+    fn prefer(&self, at: *mut u8, len: usize, node: NodeId) -> bool {
+        let banks = at.addr() / BANK..(at.addr() + len) / BANK;
+        self.preferred.borrow_mut().extend(banks.map(|bank| (bank, node)));
+        true
+    }
+}

@@ -1,0 +1,159 @@
+//! The malloc on a machine with several memories, simulated: whose memory a block is of, whoever frees it.
+
+use freehold_core::heap::{Cache, NodeHeap};
+use freehold_testkit::failing_machine::FailingMachine;
+use freehold_testkit::nodes::FakeNodes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const NODES: usize = 4;
+
+fn heap() -> NodeHeap<FailingMachine> {
+    let heap = NodeHeap::new(FailingMachine::with_nodes(FakeNodes::new(NODES)));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    heap
+}
+
+fn nodes(heap: &NodeHeap<FailingMachine>) -> &FakeNodes {
+    heap.machine().fake_nodes().expect("it was made with nodes")
+}
+
+/// A thread of a node: its cache, and its blocks with the node that they are of.
+struct Caller<'a> {
+    cache: &'a Cache,
+    blocks: Vec<(*mut u8, usize)>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// The nth thread allocates so many blocks of a size.
+    Allocate(usize, usize, usize),
+    /// The first frees so many of the second's.
+    Free(usize, usize, usize),
+    /// The nth moves to a node.
+    Move(usize, usize),
+    Purge,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let size = prop_oneof![8 => 1..2000usize, 2 => 2000..40_000usize, 1 => 40_000..400_000usize];
+    prop_oneof![
+        5 => (0..NODES, size, 1..60usize).prop_map(|(who, size, count)| Step::Allocate(who, size, count)),
+        4 => (0..NODES, 0..NODES, 1..200usize).prop_map(|(who, whose, count)| Step::Free(who, whose, count)),
+        1 => (0..NODES, 0..NODES).prop_map(|(who, node)| Step::Move(who, node)),
+        1 => Just(Step::Purge),
+    ]
+}
+
+/// Runs steps; answers how many blocks were not of their thread's node when it got them, and how many there were.
+fn run(steps: &[Step]) -> Result<(usize, usize), TestCaseError> {
+    let heap = heap();
+    let fake = nodes(&heap);
+    let mut where_is: [usize; NODES] = std::array::from_fn(|node| node);
+    let (mut strange, mut all) = (0, 0);
+    let mut callers: Vec<Caller<'_>> = (0..NODES)
+        .map(|node| {
+            fake.go_to(node);
+            Caller { cache: heap.attach().expect("memory"), blocks: Vec::new() }
+        })
+        .collect();
+    for step in steps {
+        match *step {
+            Step::Allocate(who, size, count) => {
+                fake.go_to(where_is[who]);
+                let caller = &mut callers[who];
+                for _ in 0..count {
+                    let block = heap.allocate(caller.cache, size);
+                    if heap.is_stray(caller.cache) {
+                        let new = heap.attach().expect("memory");
+                        heap.detach(std::mem::replace(&mut caller.cache, new));
+                    }
+                    if block.is_null() {
+                        break; // this machine is small
+                    }
+                    let node = fake.node_of(block.addr()).expect("every bank is placed");
+                    (all, strange) = (all + 1, strange + usize::from(node != where_is[who]));
+                    caller.blocks.push((block, node));
+                }
+            }
+            Step::Free(who, whose, count) => {
+                fake.go_to(where_is[who]);
+                for _ in 0..count {
+                    let Some((block, node)) = callers[whose].blocks.pop() else { break };
+                    prop_assert_eq!(fake.node_of(block.addr()), Some(node), "a live block moved");
+                    // SAFETY: the block is ours, and forgotten.
+                    let freed = unsafe { heap.free(callers[who].cache, block) };
+                    prop_assert_eq!(freed, Ok(()));
+                }
+            }
+            Step::Move(who, node) => where_is[who] = node,
+            Step::Purge => _ = heap.purge(true),
+        }
+        prop_assert_eq!(heap.check(), Ok(()));
+    }
+    for caller in callers {
+        for (block, _) in caller.blocks {
+            // SAFETY: as above.
+            prop_assert_eq!(unsafe { heap.free(caller.cache, block) }, Ok(()));
+        }
+        heap.detach(caller.cache);
+    }
+    heap.purge(true);
+    heap.purge(true);
+    prop_assert_eq!(heap.check(), Ok(()));
+    // One unit of caches for each home.
+    prop_assert!(heap.usage().used <= NODES, "{:?}", heap.usage());
+    Ok((strange, all))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn blocks_are_of_the_node_of_who_allocates_whoever_frees(steps in vec(step(), 1..60)) {
+        let moves = steps.iter().filter(|step| matches!(step, Step::Move(..))).count();
+        let (strange, all) = run(&steps)?;
+        // A thread that has moved takes a refill or two, of at most 256 blocks each, to notice.
+        prop_assert!(strange <= moves * 512, "{strange} of {all} after {moves} moves");
+        if moves == 0 {
+            prop_assert_eq!(strange, 0);
+        }
+    }
+}
+
+/// Fills the own node and looks where the rest comes from; then there is room again, and new banks are at home.
+#[test]
+fn a_full_node_sends_banks_elsewhere_and_takes_them_back() {
+    let heap = heap();
+    let fake = nodes(&heap);
+    fake.go_to(1);
+    let cache = heap.attach().expect("memory");
+    let take = |count: usize| -> Vec<*mut u8> {
+        (0..count).map(|_| heap.allocate(cache, 500_000)).filter(|block| !block.is_null()).collect()
+    };
+    let node_of = |block: &*mut u8| fake.node_of(block.addr()).expect("placed");
+    let first = take(12);
+    assert!(first.iter().all(|block| node_of(block) == 1), "what nobody asked for, and more");
+    [0, 1, 3].into_iter().for_each(|node| fake.set_free(node, 0));
+    fake.set_free(2, 8 << 20); // room for two banks beside what a node keeps
+    let second = take(8);
+    assert!(
+        second.len() == 8 && second[4..].iter().all(|block| node_of(block) == 2),
+        "where there is room"
+    );
+    for block in second {
+        // SAFETY: the block is ours, and forgotten.
+        unsafe { heap.free(cache, block) }.unwrap();
+    }
+    heap.purge(true);
+    fake.set_free(1, 500 << 20);
+    fake.set_free(2, 0);
+    let third = take(8);
+    assert!(third.len() == 8 && third[4..].iter().all(|block| node_of(block) == 1), "home again");
+    assert_eq!(heap.check(), Ok(()));
+    for block in first.into_iter().chain(third) {
+        // SAFETY: as above.
+        unsafe { heap.free(cache, block) }.unwrap();
+    }
+    heap.detach(cache);
+}
