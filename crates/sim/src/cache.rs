@@ -32,13 +32,33 @@ pub struct Shape {
 /// A cache of numbered lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    sets: u64,
+    sets: Sets,
     ways: usize,
-    /// The sets after each other; within a set under LRU, the line used last stands first.
+    /// The sets after each other; within a set under LRU, the line used last stands first. Under random
+    /// replacement lines in use drift to the front, where they are found soon.
     tags: Vec<u64>,
     random: Option<Random>,
 }
 
+/// How many sets there are: a division is slower than the rest of a look-up.
+#[derive(Clone, Copy, Debug)]
+enum Sets {
+    /// A power of two, as the bits that choose a set.
+    Mask(u64),
+    Count(u64),
+}
+
+impl Sets {
+    fn of(self, line: u64) -> usize {
+        match self {
+            Sets::Mask(mask) => (line & mask) as usize,
+            Sets::Count(count) => (line % count) as usize,
+        }
+    }
+}
+
+/// Bytes of a word: what is touched at once.
+pub const WORD: u64 = 8;
 /// No line has this number.
 const EMPTY: u64 = u64::MAX;
 
@@ -52,12 +72,16 @@ impl Lines {
             Replacement::Random(seed) => Some(Random::new(seed)),
         };
         let tags = vec![EMPTY; (sets * ways) as usize];
-        Lines { sets: sets.into(), ways: ways as usize, tags, random }
+        let sets = match u64::from(sets) {
+            count if count.is_power_of_two() => Sets::Mask(count - 1),
+            count => Sets::Count(count),
+        };
+        Lines { sets, ways: ways as usize, tags, random }
     }
 
     /// Uses a line; whether it was there. It is there afterwards. O(ways).
     pub fn touch(&mut self, line: u64) -> bool {
-        let start = (line % self.sets) as usize * self.ways;
+        let start = self.sets.of(line) * self.ways;
         let set = &mut self.tags[start..start + self.ways];
         let found = set.iter().position(|&tag| tag == line);
         match (&mut self.random, found) {
@@ -66,7 +90,7 @@ impl Lines {
                 set.rotate_right(1);
                 set[0] = line;
             }
-            (Some(_), Some(_)) => {}
+            (Some(_), Some(at)) => set.swap(at, at / 2),
             (Some(random), None) => {
                 let free = set.iter().position(|&tag| tag == EMPTY);
                 set[free.unwrap_or_else(|| random.below(self.ways as u64) as usize)] = line;
@@ -121,17 +145,6 @@ impl Hits {
     }
 }
 
-/// How far an access had to go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reached {
-    /// The first level held it.
-    First,
-    /// The second did.
-    Second,
-    /// Neither did.
-    Memory,
-}
-
 /// Two levels of one processor, indexed by virtual addresses, filled by reads and writes alike.
 #[derive(Clone, Debug)]
 pub struct Caches {
@@ -154,15 +167,25 @@ impl Caches {
         Caches { levels: [level(first), level(second)], hits: [Hits::default(); 2] }
     }
 
-    /// A word at `address` is read or written.
-    pub fn touch(&mut self, address: u64) -> Reached {
-        let reached = [Reached::First, Reached::Second];
-        for ((level, hits), reached) in self.levels.iter_mut().zip(&mut self.hits).zip(reached) {
-            if hits.note(level.1.touch(address >> level.0)) {
-                return reached;
+    /// So many words from `address` on are read or written, one after another. Returns how many of them
+    /// the second level had to bring, and how many the memory: the first of a line at most, for the others
+    /// find it in the first level.
+    pub fn touch(&mut self, address: u64, words: u32) -> [u64; 2] {
+        let [first, second] = &mut self.levels;
+        let [first_hits, second_hits] = &mut self.hits;
+        let last = address + WORD * (u64::from(words).max(1) - 1);
+        let mut brought = [0; 2];
+        let lines = address >> first.0..=last >> first.0;
+        let again = u64::from(words).max(1) - (lines.end() - lines.start() + 1);
+        first_hits.accesses += again;
+        first_hits.hits += again;
+        for line in lines {
+            if !first_hits.note(first.1.touch(line)) {
+                let known = second_hits.note(second.1.touch(line << first.0 >> second.0));
+                brought[usize::from(!known)] += 1;
             }
         }
-        Reached::Memory
+        brought
     }
 }
 
@@ -206,15 +229,30 @@ mod tests {
     #[test]
     fn a_loop_over_a_line_misses_once() {
         let mut caches = Caches::new(R10000_FIRST, ORIGIN_SECOND);
-        let reached: Vec<Reached> =
-            [0, 8, 24, 32, 64].into_iter().map(|address| caches.touch(address)).collect();
-        use Reached::{First, Memory, Second};
-        assert_eq!(reached, [Memory, First, First, Second, Second]);
+        let brought = [0, 8, 24, 32, 64].map(|address| caches.touch(address, 1));
+        assert_eq!(brought, [[0, 1], [0, 0], [0, 0], [1, 0], [1, 0]]);
         assert_eq!((caches.hits[0].misses(), caches.hits[1].misses()), (3, 1));
         // 64 KB do not fit into 32, and into 4 MB they do.
         for line in (0..2048).chain(0..2048) {
-            caches.touch((1 << 24) | (line * 32));
+            caches.touch((1 << 24) | (line * 32), 1);
         }
         assert_eq!(caches.hits[1].misses(), 1 + 512);
+    }
+
+    #[test]
+    fn a_run_of_words_is_its_words_one_by_one() {
+        let new = || Caches::new(R10000_FIRST, ORIGIN_SECOND);
+        let (mut runs, mut words) = (new(), new());
+        for step in 0..5_000u64 {
+            let (address, count) = (step * 0x9e37_79b9_7 % (9 << 20) & !7, (step % 70) as u32 + 1);
+            let together = runs.touch(address, count);
+            let mut apart = [0; 2];
+            for word in 0..count {
+                let brought = words.touch(address + 8 * u64::from(word), 1);
+                apart.iter_mut().zip(brought).for_each(|(sum, brought)| *sum += brought);
+            }
+            assert_eq!(together, apart);
+        }
+        assert_eq!(runs.hits, words.hits);
     }
 }

@@ -1,7 +1,7 @@
 //! A program's pieces of work on P processors: what they touch, allocate and wait for.
 //!
 //! ```text
-//!   phase ── tasks, dealt out in blocks, stolen from whoever has most left
+//!   phase ── tasks, dealt out by what they work on, stolen from whoever has most left
 //!     task ── words touched (TLB, caches) and objects made and freed (locks of the allocator)
 //! ```
 //!
@@ -12,17 +12,22 @@
 //! Not modelled: coherence (a write does not take the line from other caches), distance between nodes,
 //! contention for memory, the cost of stealing.
 
-use crate::cache::{CacheSpec, Caches, Hits, Reached};
+use crate::cache::{CacheSpec, Caches, Hits};
 use crate::tlb::{Tlb, TlbSpec};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 /// One thing that a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// A word at this address is read or written.
-    Touch(u64),
+    /// So many words, from this address on, are read or written one after another.
+    Touch {
+        /// Of the first.
+        address: u64,
+        /// At least 1.
+        words: u32,
+    },
     /// An object, by its number, is allocated.
     Alloc(u32),
     /// An object is freed.
@@ -36,6 +41,8 @@ pub struct Work {
     pub ops: Vec<Op>,
     /// Where each task ends in `ops`; it begins where the one before it ends.
     pub task_ends: Vec<usize>,
+    /// The home of each task: an address that stands for the data it works on.
+    pub homes: Vec<u64>,
     /// Where each phase ends in `task_ends`.
     pub phase_ends: Vec<usize>,
     /// Objects are numbered below this.
@@ -47,6 +54,15 @@ impl Work {
         let start = task.checked_sub(1).map_or(0, |before| self.task_ends[before]);
         start..self.task_ends[task]
     }
+}
+
+/// Who begins with which tasks of a phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dealing {
+    /// Each takes a run of tasks in their order.
+    InOrder,
+    /// Each owns a part of the memory, and takes the tasks whose home lies there.
+    ByHome,
 }
 
 /// How the allocator's memory is shared.
@@ -92,6 +108,8 @@ pub struct MachineSpec {
     pub costs: Costs,
     /// How the allocator is shared.
     pub sharing: Sharing,
+    /// How tasks are dealt out.
+    pub dealing: Dealing,
 }
 
 /// What came of it, summed over processors unless said otherwise.
@@ -120,8 +138,8 @@ pub struct Run {
 struct Processor {
     tlb: Tlb,
     caches: Caches,
-    /// Tasks dealt to it and not begun.
-    tasks: Range<usize>,
+    /// Tasks dealt to it and not begun, in their order.
+    tasks: VecDeque<u32>,
     /// What is left of the task under way.
     ops: Range<usize>,
 }
@@ -143,7 +161,7 @@ pub fn run(work: &Work, spec: &MachineSpec) -> Run {
     let processor = |number: u32| Processor {
         tlb: Tlb::new(&spec.tlb, number.into()),
         caches: Caches::new(spec.caches[0], spec.caches[1]),
-        tasks: 0..0,
+        tasks: VecDeque::new(),
         ops: 0..0,
     };
     let heaps = match spec.sharing {
@@ -187,24 +205,36 @@ impl Machine<'_> {
         self.run.time_ns = last;
     }
 
-    /// Neighbouring tasks go to one processor: they touch neighbouring objects.
+    /// Cuts the tasks, in the order that the dealing asks for, into parts of as many ops. O(n log n).
     fn deal(&mut self, tasks: Range<usize>) {
-        let (count, len) = (self.processors.len(), tasks.len());
-        for (index, processor) in self.processors.iter_mut().enumerate() {
-            processor.tasks =
-                tasks.start + index * len / count..tasks.start + (index + 1) * len / count;
+        let mut order: Vec<u32> = tasks.clone().map(|task| task as u32).collect();
+        if self.spec.dealing == Dealing::ByHome {
+            order.sort_by_key(|&task| self.work.homes[task as usize]);
+        }
+        let count = self.processors.len();
+        let total: usize = tasks.map(|task| self.work.task(task).len()).sum();
+        let mut dealt = 0;
+        for task in order {
+            let ops = self.work.task(task as usize).len();
+            // Its middle decides, so that a part is neither always too long nor too short.
+            let part = (2 * dealt + ops) * count / (2 * total).max(1);
+            self.processors[part.min(count - 1)].tasks.push_back(task);
+            dealt += ops;
+        }
+        for processor in &mut self.processors {
+            processor.tasks.make_contiguous().sort_unstable();
         }
     }
 
     /// Begins the next task of this processor, or the last one of whoever has most left.
     fn next_task(&mut self, index: usize) -> bool {
-        let own = self.processors[index].tasks.next();
+        let own = self.processors[index].tasks.pop_front();
         let task = own.or_else(|| {
             let most = self.processors.iter_mut().max_by_key(|other| other.tasks.len());
-            most.and_then(|victim| victim.tasks.next_back())
+            most.and_then(|victim| victim.tasks.pop_back())
         });
         if let Some(task) = task {
-            self.processors[index].ops = self.work.task(task);
+            self.processors[index].ops = self.work.task(task as usize);
         }
         task.is_some()
     }
@@ -215,7 +245,7 @@ impl Machine<'_> {
         let mut may_call = true;
         while let Some(at) = self.processors[index].ops.clone().next() {
             match self.work.ops[at] {
-                Op::Touch(address) => clock += self.touch(index, address),
+                Op::Touch { address, words } => clock += self.touch(index, address, words),
                 _ if !may_call => return clock,
                 op => clock = self.call(index, op, clock),
             }
@@ -225,17 +255,14 @@ impl Machine<'_> {
         clock
     }
 
-    fn touch(&mut self, index: usize, address: u64) -> u64 {
+    fn touch(&mut self, index: usize, address: u64, words: u32) -> u64 {
         let (costs, processor) = (&self.spec.costs, &mut self.processors[index]);
-        let mut cost = costs.word;
-        if !processor.tlb.touch(address) {
-            cost += self.spec.tlb.miss_ns;
-        }
-        cost + match processor.caches.touch(address) {
-            Reached::First => 0,
-            Reached::Second => costs.second,
-            Reached::Memory => costs.memory,
-        }
+        let misses = processor.tlb.touch(address, words);
+        let [second, memory] = processor.caches.touch(address, words);
+        u64::from(words) * costs.word
+            + misses * self.spec.tlb.miss_ns
+            + second * costs.second
+            + memory * costs.memory
     }
 
     fn call(&mut self, index: usize, op: Op, clock: u64) -> u64 {
@@ -246,7 +273,7 @@ impl Machine<'_> {
                 own
             }
             Op::Free(object) => self.owners[object as usize] as usize,
-            Op::Touch(_) => return clock,
+            Op::Touch { .. } => return clock,
         };
         self.run.calls += 1;
         if self.spec.sharing == Sharing::Inbox {

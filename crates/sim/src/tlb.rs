@@ -6,7 +6,7 @@
 //!
 //! Invariant: the second level is asked only where the first did not know; a miss fills both.
 
-use crate::cache::{Lines, Replacement, Shape};
+use crate::cache::{Lines, Replacement, Shape, WORD};
 
 /// A TLB for pages of one length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +75,8 @@ pub const ZEN_4: [TlbSpec; 2] = [
 #[derive(Clone, Debug)]
 pub struct Tlb {
     shift: u32,
+    /// The page looked up last.
+    latest: u64,
     first: Lines,
     second: Option<Lines>,
     /// Accesses translated.
@@ -96,6 +98,7 @@ impl Tlb {
         };
         Tlb {
             shift: spec.page_log2 + spec.shared_log2,
+            latest: u64::MAX,
             first: Lines::new(own(spec.first)),
             second: spec.second.map(|shape| Lines::new(own(shape))),
             accesses: 0,
@@ -104,17 +107,28 @@ impl Tlb {
         }
     }
 
-    /// Translates an address; whether some level knew its page.
-    pub fn touch(&mut self, address: u64) -> bool {
-        let page = address >> self.shift;
-        self.accesses += 1;
+    /// Translates the addresses of so many words after each other; returns how many misses that took.
+    pub fn touch(&mut self, address: u64, words: u32) -> u64 {
+        let before = self.misses;
+        let last = address + WORD * (u64::from(words).max(1) - 1);
+        self.accesses += u64::from(words);
+        for page in address >> self.shift..=last >> self.shift {
+            // Again the page of before: it is where it was, in every kind of replacement.
+            if page != self.latest {
+                self.latest = page;
+                self.look_up(page);
+            }
+        }
+        self.misses - before
+    }
+
+    fn look_up(&mut self, page: u64) {
         if self.first.touch(page) {
-            return true;
+            return;
         }
         let known = self.second.as_mut().is_some_and(|second| second.touch(page));
         self.second_hits += u64::from(known);
         self.misses += u64::from(!known);
-        known
     }
 }
 
@@ -135,7 +149,7 @@ mod tests {
         let mut tlb = Tlb::new(&r10000(14), 0);
         for _ in 0..10 {
             for address in (0..2 << 20).step_by(4096) {
-                tlb.touch(address);
+                tlb.touch(address, 1);
             }
         }
         assert_eq!((tlb.misses, tlb.accesses), (64, 10 * 512));
@@ -147,7 +161,7 @@ mod tests {
         let once = |tlb: &mut Tlb| {
             let before = tlb.misses;
             for address in (0..8 << 20).step_by(16 << 10) {
-                tlb.touch(address);
+                tlb.touch(address, 1);
             }
             tlb.misses - before
         };
@@ -157,11 +171,28 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_words_is_its_words_one_by_one() {
+        for spec in [r10000(14), GOLDEN_COVE[0], ZEN_4[0]] {
+            let (mut runs, mut words) = (Tlb::new(&spec, 1), Tlb::new(&spec, 1));
+            for step in 0..2_000u64 {
+                let (address, count) =
+                    (step * 0x9e37_79b9_7 % (64 << 20) & !7, (step % 700) as u32 + 1);
+                runs.touch(address, count);
+                (0..count).for_each(|word| {
+                    words.touch(address + 8 * u64::from(word), 1);
+                });
+            }
+            assert_eq!((runs.accesses, runs.misses), (words.accesses, words.misses));
+            assert_eq!(runs.second_hits, words.second_hits);
+        }
+    }
+
+    #[test]
     fn the_second_level_catches_what_the_first_forgot() {
         let mut tlb = Tlb::new(&GOLDEN_COVE[0], 0);
         for _ in 0..3 {
             for address in (0..4 << 20).step_by(4096) {
-                tlb.touch(address);
+                tlb.touch(address, 1);
             }
         }
         assert_eq!((tlb.misses, tlb.second_hits), (1024, 2048));

@@ -9,7 +9,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A mark: here begins a piece of work that one thread does alone.
+/// A mark: here begins a piece of work that can be done apart from the others of its phase. The object
+/// beside it stands for the data it works on.
 pub const TASK: usize = (1 << 23) - 2;
 /// A mark: all pieces of work before it end before one after it begins. As a read, it also says that
 /// from here on nothing is told.

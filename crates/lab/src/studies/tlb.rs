@@ -13,6 +13,7 @@
 //! Invariant: the results are a function of the trace and the policies. Every parameter is stated and
 //! none is fitted to a cell; only the unit is: our one-processor, 16 KiB cell is scaled to the published.
 
+mod answer;
 mod export;
 mod packing;
 mod page;

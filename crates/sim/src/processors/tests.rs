@@ -8,14 +8,16 @@ const COSTS: Costs = Costs { word: 10, second: 0, memory: 0, call: 100, inbox: 2
 
 fn machine(processors: u32, sharing: Sharing) -> MachineSpec {
     let caches = [R10000_FIRST, ORIGIN_SECOND];
-    MachineSpec { processors, tlb: r10000(14), caches, costs: COSTS, sharing }
+    let dealing = Dealing::ByHome;
+    MachineSpec { processors, tlb: r10000(14), caches, costs: COSTS, sharing, dealing }
 }
 
-/// One phase of tasks.
+/// One phase of tasks, each of a home of its own.
 fn work(tasks: &[Vec<Op>], objects: u32) -> Work {
     let mut work = Work { objects, ..Work::default() };
     for task in tasks {
         work.ops.extend(task);
+        work.homes.push(work.homes.len() as u64);
         work.task_ends.push(work.ops.len());
     }
     work.phase_ends.push(work.task_ends.len());
@@ -23,7 +25,7 @@ fn work(tasks: &[Vec<Op>], objects: u32) -> Work {
 }
 
 fn touches(from: u64, count: u64) -> Vec<Op> {
-    (0..count).map(|word| Op::Touch(from + 8 * word)).collect()
+    (0..count).map(|word| Op::Touch { address: from + 8 * word, words: 1 }).collect()
 }
 
 #[test]
@@ -67,6 +69,7 @@ fn a_free_goes_to_the_heap_it_came_from() {
     // Phase one: each of two makes an object. Phase two: the first frees both.
     let mut work = work(&[vec![Op::Alloc(0)], vec![Op::Alloc(1)]], 2);
     work.ops.extend([Op::Free(0), Op::Free(1)]);
+    work.homes.push(9);
     work.task_ends.push(work.ops.len());
     work.phase_ends.push(3);
     assert_eq!(run(&work, &machine(2, Sharing::PerProcessor)).time_ns, 100 + 200);
@@ -79,15 +82,38 @@ fn more_processors_reach_more_pages() {
     // 16 tasks of 32 pairs of pages each, twice over: one TLB holds 64 pairs.
     let pair = 2 << 14;
     let task = |task: u64| -> Vec<Op> {
-        (0..32).map(|page| Op::Touch((task * 32 + page) * pair)).collect()
+        let page = |page: u64| Op::Touch { address: (task * 32 + page) * pair, words: 1 };
+        (0..32).map(page).collect()
     };
     let tasks: Vec<_> = (0..16).map(task).collect();
     let mut twice = work(&tasks, 0);
     let again = work(&tasks, 0);
     let offset = twice.ops.len();
     twice.ops.extend(again.ops);
+    twice.homes.extend(again.homes);
     twice.task_ends.extend(again.task_ends.iter().map(|end| end + offset));
     twice.phase_ends.push(32);
     let misses = [1, 4, 8].map(|count| run(&twice, &machine(count, Sharing::Inbox)).tlb_misses);
     assert!(misses[0] > 900 && misses[1] > 700 && misses[2] == 512, "{misses:?}");
+}
+
+#[test]
+fn who_owns_the_home_takes_the_task() {
+    // Eight rows over the same four blocks of 64 pairs of pages: dealt in order each processor sees all
+    // blocks, by home one of them.
+    let pair = 2 << 14;
+    let mut work = Work::default();
+    for _ in 0..8 {
+        for block in 0..4u64 {
+            let page = |page: u64| Op::Touch { address: (block * 64 + page) * pair, words: 1 };
+            work.ops.extend((0..64).map(page));
+            work.homes.push(block * 64 * pair);
+            work.task_ends.push(work.ops.len());
+        }
+    }
+    work.phase_ends.push(32);
+    let misses =
+        |dealing| run(&work, &MachineSpec { dealing, ..machine(4, Sharing::Inbox) }).tlb_misses;
+    assert_eq!(misses(Dealing::ByHome), 4 * 64);
+    assert!(misses(Dealing::InOrder) > 4 * 256, "{}", misses(Dealing::InOrder));
 }

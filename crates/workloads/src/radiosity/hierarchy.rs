@@ -54,6 +54,11 @@ impl ElementKey {
         let (patch, path) = (self.0 >> 34, self.0 & ((1 << 34) - 1));
         ElementKey(patch << 34 | path << 2 | index as u64)
     }
+
+    /// Whether both are children of one element.
+    fn is_sibling(self, other: ElementKey) -> bool {
+        self.0 >> 2 == other.0 >> 2
+    }
 }
 
 /// The light of an element, in units of power per area.
@@ -123,6 +128,16 @@ impl Link {
     /// The other end.
     fn peer(&self, of: &Element) -> &Arc<Element> {
         if self.a.key == of.key { &self.b } else { &self.a }
+    }
+
+    /// Marks for who watches that here begins work on the other end, unless the work before it was on a
+    /// sibling of it: what links of one element do can be done apart.
+    pub fn mark_task(&self, of: &Element, before: &mut Option<ElementKey>) {
+        let peer = self.peer(of);
+        if access::is_watched() && !before.is_some_and(|before| before.is_sibling(peer.key)) {
+            *before = Some(peer.key);
+            access::mark(&**peer, access::TASK);
+        }
     }
 
     /// Tells who watches that ends and estimates are read.
@@ -255,6 +270,13 @@ impl Element {
         }
     }
 
+    /// Marks for who watches that here begins what a thread may walk alone.
+    fn mark_if_apart(&self) {
+        if self.depth <= PARALLEL_DEPTH {
+            access::mark(self, access::TASK);
+        }
+    }
+
     /// Reads the links.
     pub fn links(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {
         lock(&self.links)
@@ -269,11 +291,14 @@ impl Element {
     pub fn gather(&self) {
         let mut sum = Rgb::BLACK;
         let links = self.links();
+        let mut before = None;
         for (index, link) in links.iter().enumerate() {
+            link.mark_task(self, &mut before);
             access::touch_item(&links, index, false);
             link.touch();
             sum += link.peer(self).outgoing() * link.carries();
         }
+        access::mark(self, access::TASK);
         self.touch_light(offset_of!(Light, gathered), true);
         self.light.gathered.set(sum * (1.0 / self.area));
     }
@@ -370,10 +395,7 @@ impl Hierarchy {
     /// Calls `f` on every element, in parallel.
     pub fn for_each(&self, f: impl Fn(&Arc<Element>) + Sync) {
         self.begin_phase();
-        self.patches.par_iter().for_each(|patch| {
-            access::mark(&*patch.root, access::TASK);
-            each_below(&patch.root, &f);
-        });
+        self.patches.par_iter().for_each(|patch| each_below(&patch.root, &f));
     }
 
     /// Tells who watches that all work before this is done.
@@ -467,6 +489,7 @@ impl Drop for Hierarchy {
 }
 
 fn each_below(element: &Arc<Element>, f: &(impl Fn(&Arc<Element>) + Sync)) {
+    element.mark_if_apart();
     f(element);
     match element.children() {
         Some(children) if element.depth < PARALLEL_DEPTH => {
@@ -486,6 +509,7 @@ pub fn fold<C: Copy + Send + Sync, T: Send>(
     leaf: &(impl Fn(&Element, C) -> T + Sync),
     up: &(impl Fn(&Element, [T; 4]) -> T + Sync),
 ) -> T {
+    element.mark_if_apart();
     let context = down(element, context);
     let size = size_of::<[Arc<Element>; 4]>();
     access::touch_shared(element, offset_of!(Element, children), size, false);

@@ -95,9 +95,9 @@ impl Refiner<'_> {
                 let task = Box::new(Task { element: patch.root.clone(), last: Default::default() });
                 scope.spawn(move |_| {
                     let mut task = task;
-                    access::mark(&*task.element, access::TASK);
                     for other in &hierarchy.patches[index + 1..] {
                         if may_see(&task.element, &other.root) {
+                            access::mark(&*other.root, access::TASK);
                             let link = self.link(&task.element, &other.root, &mut task.last);
                             self.settle(link, &mut task.last);
                         }
@@ -125,15 +125,19 @@ impl Refiner<'_> {
     fn refine_links_of(&self, mut task: Task) {
         access::mark(&*task.element, access::TASK);
         access::touch_list(&task.element.links(), false);
+        let mut before = None;
         let coarse: Vec<Arc<Link>> = task
             .element
             .links()
             .iter()
             .filter(|link| link.a.key == task.element.key)
+            .inspect(|link| link.mark_task(&task.element, &mut before))
             .filter(|link| !matches!(self.judge(link), Verdict::Keep))
             .cloned()
             .collect();
+        let mut before = None;
         for link in coarse {
+            link.mark_task(&task.element, &mut before);
             link.retired.store(true, Relaxed);
             self.tally.live.fetch_sub(1, Relaxed);
             self.settle(link, &mut task.last);

@@ -229,7 +229,6 @@ pub fn push_pull(hierarchy: &Hierarchy, leaf: impl Fn(&Patch, &Element, Rgb) -> 
         .patches
         .par_iter()
         .map(|patch| {
-            access::mark(&*patch.root, access::TASK);
             let at_leaf = |element: &Element, gathered: Rgb| {
                 let outgoing = leaf(patch, element, gathered);
                 for offset in [

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// What is recorded where no trace is given: the furnished room, finer than usual, so that its data
-/// is many times what a TLB reaches; every tenth iteration is heard, whole.
+/// What is recorded where no trace is given: the furnished room, so fine that its objects are more than
+/// twice what 64 pairs of pages of 1 MiB reach; the last of 20 iterations is heard, whole.
 const PROGRAM: &[&str] =
-    &["--threads", "1", "--epsilon", "2e-5", "--least-area", "2e-5", "--accesses", "10"];
+    &["--threads", "1", "--epsilon", "1e-6", "--least-area", "1e-6", "--accesses", "20"];
 
 /// Simulate TLBs and caches on a recorded program and compare with what is published.
 ///
@@ -51,7 +51,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-tlb")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/tlb/tables.rs).
+    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/tlb/tables.rs).
     #[arg(long)]
     json: bool,
 }

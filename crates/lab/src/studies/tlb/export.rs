@@ -15,6 +15,7 @@ const COLUMNS: &[(&str, Column<Row>)] = &[
     ("divisor", Whole(|row| row.divisor.into())),
     ("processors", Whole(|row| row.processors.into())),
     ("sharing", Text(|row| row.sharing)),
+    ("dealing", Text(|row| row.dealing)),
     ("accesses", Whole(|row| row.accesses)),
     ("tlb_misses", Whole(|row| row.tlb_misses)),
     ("time_ns", Whole(|row| row.time_ns)),

@@ -5,6 +5,7 @@ use crate::models::dispatch;
 use crate::simulate::memory::Memory;
 use freehold_core::policy::{Policy, Visitor};
 use freehold_core::units::Align;
+use freehold_sim::cache::WORD;
 use freehold_sim::processors::{Op, Work};
 use freehold_trace::{Event, ObjectId, ProcessId, ReadError, Request, Trace};
 use freehold_workloads::access::{BARRIER, TASK};
@@ -138,13 +139,15 @@ struct Placer<P> {
     sample: Sample,
     packing: Vec<Packing>,
     is_watched: bool,
+    /// Of the task under way.
+    home: u64,
 }
 
 impl<P: Policy> Placer<P> {
     fn new(policy: P, base: u64) -> Self {
         let (work, sample) = (Work::default(), Sample::default());
         let (objects, packing) = (Vec::new(), Vec::new());
-        Placer { policy, base, objects, work, sample, packing, is_watched: false }
+        Placer { policy, base, objects, work, sample, packing, is_watched: false, home: 0 }
     }
 
     fn apply(&mut self, event: &Event) {
@@ -212,23 +215,42 @@ impl<P: Policy> Placer<P> {
 
     fn access(&mut self, object: ObjectId, offset: u64, write: bool) {
         if offset == BARRIER as u64 || offset == TASK as u64 {
-            return self.mark(offset, write);
+            return self.mark(object, offset, write);
         }
         if !self.is_watched {
             return;
         }
         match self.objects.get(object.0 as usize).copied().flatten() {
             Some(Object { payload, size }) if offset < size => {
-                self.sample.words += 1;
-                self.work.ops.push(Op::Touch(payload.addr().get() as u64 - self.base + offset));
+                self.touch(payload.addr().get() as u64 - self.base + offset);
             }
             _ => self.sample.unplaced += 1,
         }
     }
 
+    /// One word more; words after each other make one op.
+    fn touch(&mut self, address: u64) {
+        self.sample.words += 1;
+        let begun = self.begun();
+        if let Some(Op::Touch { address: first, words }) = self.work.ops[begun..].last_mut()
+            && *first + WORD * u64::from(*words) == address
+        {
+            *words += 1;
+            return;
+        }
+        self.work.ops.push(Op::Touch { address, words: 1 });
+    }
+
+    /// Where the ops of the task under way begin.
+    fn begun(&self) -> usize {
+        self.work.task_ends.last().copied().unwrap_or(0)
+    }
+
     /// A mark of the application; see `freehold_workloads::access`.
-    fn mark(&mut self, mark: u64, write: bool) {
+    fn mark(&mut self, object: ObjectId, mark: u64, write: bool) {
         self.end_task();
+        let beside = self.objects.get(object.0 as usize).copied().flatten();
+        self.home = beside.map_or(0, |object| object.payload.addr().get() as u64 - self.base);
         if mark == TASK as u64 {
             return;
         }
@@ -241,9 +263,9 @@ impl<P: Policy> Placer<P> {
     }
 
     fn end_task(&mut self) {
-        let begun = self.work.task_ends.last().copied().unwrap_or(0);
-        if self.work.ops.len() > begun {
+        if self.work.ops.len() > self.begun() {
             self.work.task_ends.push(self.work.ops.len());
+            self.work.homes.push(self.home);
         }
     }
 

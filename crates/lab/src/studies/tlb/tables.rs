@@ -5,19 +5,19 @@ use super::place::{PlaceError, Placed, Sample, place};
 use super::published::{PROCESSORS, published};
 use crate::simulate::crew;
 use freehold_sim::cache::{ORIGIN_SECOND, R10000_FIRST, Shape};
-use freehold_sim::processors::{Costs, MachineSpec, Run, Sharing, run as run_on};
+use freehold_sim::processors::{Costs, Dealing, MachineSpec, Run, Sharing, run as run_on};
 use freehold_sim::tlb::{GOLDEN_COVE, TlbSpec, ZEN_4, r10000};
 use freehold_trace::{ProcessId, Trace};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Version of the JSON.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// Page lengths of Table 1, as log2.
 pub const PAGES: [u32; 2] = [14, 20];
 /// The TLB's entries are divided by these: the same data against a reach so many times as short, which
 /// is what so many times as much data against the whole reach would be like.
-pub const DIVISORS: [u32; 3] = [1, 4, 16];
+pub const DIVISORS: [u32; 3] = [1, 2, 4];
 /// What things cost on the Origin2000, stated beforehand: two cycles a word at 195 MHz, ten more from
 /// the second level, 400 ns from memory, half a microsecond for malloc or free, 100 ns for an inbox.
 pub const COSTS: Costs = Costs { word: 10, second: 50, memory: 400, call: 500, inbox: 100 };
@@ -37,6 +37,8 @@ pub struct Row {
     pub processors: u32,
     /// How the allocator is shared.
     pub sharing: &'static str,
+    /// How tasks are dealt out.
+    pub dealing: &'static str,
     /// Words touched.
     pub accesses: u64,
     /// Misses of the TLB.
@@ -109,6 +111,8 @@ pub struct Results {
     pub processors: Vec<u32>,
     /// Table 1, for each divisor.
     pub table: Vec<Share>,
+    /// The main policy's runs with all entries and tasks dealt out in order: why misses fall, or do not.
+    pub in_order: Vec<Row>,
     /// Every policy.
     pub policies: Vec<Policied>,
     /// How sharing the allocator does: the main policy's runs under every scheme.
@@ -134,6 +138,7 @@ struct Job {
     divisor: u32,
     processors: u32,
     sharing: usize,
+    dealing: Dealing,
 }
 
 /// Simulates everything; the first policy is that of Table 1. Progress counts runs.
@@ -147,63 +152,81 @@ pub fn run(
     progress: &mut dyn FnMut(u64, u64),
     interrupted: &AtomicBool,
 ) -> Result<Results, PlaceError> {
-    let mut results: Option<Results> = None;
-    let (main, others) = (main_jobs(), placement_jobs());
-    let total = (main.len() + others.len() * policies.len()) as u64;
-    let mut done = 0;
-    for &policy in policies {
-        let placed = place(trace, process, policy, interrupted)?;
-        let is_first = results.is_none();
-        let results = results.get_or_insert_with(|| Results {
-            schema_version: SCHEMA_VERSION,
-            policy: policy.to_owned(),
-            sample: placed.sample,
-            processors: PROCESSORS.to_vec(),
-            table: Vec::new(),
-            policies: Vec::new(),
-            sharing: Vec::new(),
-            rows: Vec::new(),
-        });
-        if is_first {
-            let rows = all(policy, &placed, &main, (&mut done, total), progress, interrupted)?;
-            results.table = table(&rows);
-            results.sharing = rows.iter().filter(|row| is_of_sharing(row)).cloned().collect();
-            results.rows.extend(rows);
-        }
-        let rows = all(policy, &placed, &others, (&mut done, total), progress, interrupted)?;
-        results.policies.push(Policied {
-            policy: policy.to_owned(),
-            packing: placed.packing,
-            misses_per_1000: rows.iter().map(per_1000).collect(),
-        });
+    let Some((&first, others)) = policies.split_first() else { return Err(PlaceError::NoAccesses) };
+    let placed = place(trace, process, first, interrupted)?;
+    let (main, each) = (main_jobs(), placement_jobs());
+    let total = (main.len() + each.len() + others.len()) as u64;
+    let rows = all(first, &placed, &main, &mut |done| progress(done, total), interrupted)?;
+    let before = main.len() as u64;
+    let own = all(first, &placed, &each, &mut |done| progress(before + done, total), interrupted)?;
+    let sample = placed.sample;
+    let mut found: Vec<Result<_, PlaceError>> = vec![Ok((policied(first, placed, &own), own))];
+    // Each of the others at once with its neighbour: placing is the longer half of their work.
+    let finished = AtomicU64::new(before + each.len() as u64);
+    let one = |index: usize| {
+        let placed = place(trace, process, others[index], interrupted)?;
+        let rows: Vec<Row> = each.iter().map(|job| job.run(others[index], &placed)).collect();
+        finished.fetch_add(1, Ordering::Relaxed);
+        Ok((policied(others[index], placed, &rows), rows))
+    };
+    let tick = || progress(finished.load(Ordering::Relaxed), total);
+    found.extend(crew::work(others.len(), one, tick));
+    let mut results = Results {
+        schema_version: SCHEMA_VERSION,
+        policy: first.to_owned(),
+        sample,
+        processors: PROCESSORS.to_vec(),
+        table: table(&rows),
+        in_order: rows.iter().filter(|row| row.dealing == IN_ORDER).cloned().collect(),
+        policies: Vec::new(),
+        sharing: rows.iter().filter(|row| is_of_sharing(row)).cloned().collect(),
+        rows,
+    };
+    for policy in found {
+        let (policied, rows) = policy?;
+        results.policies.push(policied);
         results.rows.extend(rows);
     }
-    results.ok_or(PlaceError::NoAccesses)
+    Ok(results)
 }
 
+const IN_ORDER: &str = "in order";
+const BY_HOME: &str = "by home";
+
 fn is_of_sharing(row: &Row) -> bool {
-    row.divisor == 1 && row.page_bytes == 1 << PAGES[0]
+    row.divisor == 1 && row.page_bytes == 1 << PAGES[0] && row.dealing == BY_HOME
+}
+
+fn policied(policy: &str, placed: Placed, rows: &[Row]) -> Policied {
+    Policied {
+        policy: policy.to_owned(),
+        packing: placed.packing,
+        misses_per_1000: rows.iter().map(per_1000).collect(),
+    }
 }
 
 fn per_1000(row: &Row) -> (&'static str, u64, f64) {
     (row.tlb, row.page_bytes, row.tlb_misses as f64 * 1e3 / row.accesses.max(1) as f64)
 }
 
-/// Table 1 for every divisor, and every sharing scheme at 16 KiB.
+/// Table 1 for every divisor; with all entries also dealt out in order; every sharing scheme at 16 KiB.
 fn main_jobs() -> Vec<Job> {
     let mut jobs = Vec::new();
-    for divisor in DIVISORS {
-        for page in PAGES {
-            for processors in PROCESSORS {
-                jobs.push(Job { tlb: r10000(page), divisor, processors, sharing: INBOX });
-            }
-        }
+    let mut row = |page, divisor, sharing, dealing| {
+        let tlb = r10000(page);
+        jobs.extend(PROCESSORS.map(|processors| Job {
+            tlb,
+            divisor,
+            processors,
+            sharing,
+            dealing,
+        }));
+    };
+    for page in PAGES {
+        DIVISORS.into_iter().for_each(|divisor| row(page, divisor, INBOX, Dealing::ByHome));
     }
-    for sharing in 0..INBOX {
-        for processors in PROCESSORS {
-            jobs.push(Job { tlb: r10000(PAGES[0]), divisor: 1, processors, sharing });
-        }
-    }
+    row(PAGES[0], 1, INBOX, Dealing::InOrder);
+    (0..INBOX).for_each(|sharing| row(PAGES[0], 1, sharing, Dealing::ByHome));
     jobs
 }
 
@@ -211,15 +234,16 @@ fn main_jobs() -> Vec<Job> {
 fn placement_jobs() -> Vec<Job> {
     let old = PAGES.map(r10000);
     let tlbs = old.into_iter().chain(GOLDEN_COVE[..2].iter().copied()).chain(ZEN_4);
-    tlbs.map(|tlb| Job { tlb, divisor: 1, processors: 1, sharing: INBOX }).collect()
+    let dealing = Dealing::ByHome;
+    tlbs.map(|tlb| Job { tlb, divisor: 1, processors: 1, sharing: INBOX, dealing }).collect()
 }
 
+/// Every job on this placement, as many at once as there are processors.
 fn all(
     policy: &str,
     placed: &Placed,
     jobs: &[Job],
-    (done, total): (&mut u64, u64),
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64),
     interrupted: &AtomicBool,
 ) -> Result<Vec<Row>, PlaceError> {
     let finished = AtomicU64::new(0);
@@ -227,19 +251,20 @@ fn all(
         if interrupted.load(Ordering::Relaxed) {
             return None;
         }
-        let job = jobs[index];
-        let run = run_on(&placed.work, &job.machine());
+        let row = jobs[index].run(policy, placed);
         finished.fetch_add(1, Ordering::Relaxed);
-        Some(job.row(policy, &run))
+        Some(row)
     };
-    let before = *done;
-    let tick = || progress(before + finished.load(Ordering::Relaxed), total);
+    let tick = || progress(finished.load(Ordering::Relaxed));
     let rows: Option<Vec<Row>> = crew::work(jobs.len(), one, tick).into_iter().collect();
-    *done += jobs.len() as u64;
     rows.ok_or(PlaceError::Interrupted)
 }
 
 impl Job {
+    fn run(&self, policy: &str, placed: &Placed) -> Row {
+        self.row(policy, &run_on(&placed.work, &self.machine()))
+    }
+
     fn machine(&self) -> MachineSpec {
         let lines = (self.tlb.first.lines / self.divisor).max(1);
         let ways = self.tlb.first.ways.min(lines);
@@ -250,6 +275,7 @@ impl Job {
             caches: [R10000_FIRST, ORIGIN_SECOND],
             costs: COSTS,
             sharing: SHARINGS[self.sharing].1,
+            dealing: self.dealing,
         }
     }
 
@@ -263,6 +289,10 @@ impl Job {
             divisor: self.divisor,
             processors: self.processors,
             sharing: SHARINGS[self.sharing].0,
+            dealing: match self.dealing {
+                Dealing::InOrder => IN_ORDER,
+                Dealing::ByHome => BY_HOME,
+            },
             accesses: run.accesses,
             tlb_misses: run.tlb_misses,
             time_ns: run.time_ns,
@@ -288,6 +318,7 @@ fn table(rows: &[Row]) -> Vec<Share> {
                     && row.page_bytes == 1 << page
                     && row.processors == processors
                     && row.sharing == SHARINGS[INBOX].0
+                    && row.dealing == BY_HOME
             })
         };
         let ours = &ours;

@@ -73,6 +73,7 @@ fn the_table_is_scaled_by_its_first_cell_only() {
     assert_eq!(share.misses[0].ratio, Some(1.0));
     assert_eq!(share.misses[0].published, published(14).unwrap().misses[0]);
     assert_eq!((results.table.len(), results.policies.len()), (6, 2));
+    assert_eq!(results.in_order.len(), results.processors.len());
     // 8 MB on one processor miss in both phases; on 40, each keeps its own 200 KB.
     let misses = |processors: u32| {
         let row = results.rows.iter().find(|row| {
