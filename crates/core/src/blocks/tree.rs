@@ -127,6 +127,9 @@ pub struct Treap<K> {
 
 /// The shape: who is above whom.
 impl<K: Key> Treap<K> {
+    /// The tree without blocks.
+    pub(super) const EMPTY: Self = Treap { root: None, key: PhantomData };
+
     fn root<P: Probe>(&self, view: &mut View<P>) -> Option<Block> {
         view.step(Step::Index);
         self.root
