@@ -33,6 +33,10 @@ pub struct Options {
     /// Pairs of malloc and free a thread in the pair loop.
     #[arg(long, default_value_t = 3_000_000)]
     pairs: u64,
+    /// Ends a run under mtrace after so many seconds, and leaves mtrace out of the further rounds: it looks up the
+    /// caller's name among all names of the program, one after the other, and takes minutes on some.
+    #[arg(long, default_value_t = 20)]
+    patience: u32,
     /// Only these tools, separated by commas; `none` is always run.
     #[arg(long, value_delimiter = ',')]
     tools: Vec<String>,
@@ -55,6 +59,8 @@ struct Bench {
     freehold: PathBuf,
     /// The interpreter itself: what `PATH` names may be a script that starts dozens of processes first.
     python: String,
+    /// What `g++ -O2` starts to compile: `cc1plus` and its arguments. Empty where there is no g++.
+    compiler: Vec<String>,
 }
 
 /// A program: how its command line is made from a tool's words, and what its number means.
@@ -64,7 +70,7 @@ struct Program {
     command: fn(&Bench, &Options, &[String]) -> Vec<String>,
 }
 
-const PROGRAMS: [Program; 8] = [
+const PROGRAMS: [Program; 9] = [
     Program { name: "pair-1", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "1") },
     Program { name: "pair-2", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "2") },
     Program {
@@ -85,6 +91,12 @@ const PROGRAMS: [Program; 8] = [
             let (object, source) = (b.made("out.o"), b.source("compile.cc"));
             b.started(tool, &["g++", "-O2", "-c", "-o", &object, &source])
         },
+    },
+    // The compiler proper, without the driver that starts it: what a tool that follows no `exec` can see.
+    Program {
+        name: "cc1plus",
+        unit: "s",
+        command: |b, _, tool| b.started(tool, &as_strs(&b.compiler)),
     },
     Program {
         name: "sqlite3",
@@ -175,9 +187,11 @@ impl Bench {
         let root = sources::root();
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let (sources, scratch) = (root.join("bench/recorder"), target.join("bench-recorder"));
         let bench = Bench {
-            sources: root.join("bench/recorder"),
-            scratch: target.join("bench-recorder"),
+            compiler: compiler(&sources.join("compile.cc"), &scratch.join("out.s")),
+            sources,
+            scratch,
             freehold: options.freehold.clone().unwrap_or_else(|| target.join("release/freehold")),
             python: interpreter().unwrap_or_else(|| "python3".to_owned()),
         };
@@ -195,7 +209,11 @@ impl Bench {
 
     /// One run.
     fn run(&self, program: &Program, options: &Options, tool: &str) -> anyhow::Result<Run> {
-        let words = (program.command)(self, options, &self.tool(tool));
+        let mut words = (program.command)(self, options, &self.tool(tool));
+        if tool == "mtrace" {
+            let seconds = options.patience.to_string();
+            words = [&["timeout", "--signal=KILL", &seconds].map(str::to_owned), &*words].concat();
+        }
         let (first, rest) = words.split_first().context("a program has a name")?;
         let _ = std::fs::remove_file(self.process_file());
         let mut command = Command::new(first);
@@ -213,14 +231,22 @@ impl Bench {
         });
         let whole = begun.elapsed().as_secs_f64();
         let output = output.with_context(|| format!("{first} cannot be run"))?;
+        if tool == "mtrace" && whole >= f64::from(options.patience) {
+            return Ok(Run::ended(whole, lines(&self.made("mtrace.txt"))));
+        }
         if !output.status.success() {
             bail!("{words:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
         }
         let cpu = number_after("cpu ", &output).unwrap_or(children_cpu_s() - cpu);
         let ran = ended.map_or(whole, |ended| (ended - begun).as_secs_f64());
         let wall = number_after("measured ", &output).unwrap_or(ran);
-        Ok(Run { wall, after_s: whole - ran, cpu, said: said(&output) })
+        Ok(Run { wall, after_s: whole - ran, cpu, said: said(&output), is_whole: true })
     }
+}
+
+/// How many lines a file has: one an event in mtrace's, but two for a realloc. 0 where it cannot be read.
+fn lines(path: &str) -> usize {
+    std::fs::read(path).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())
 }
 
 /// What one run gave, in the unit of its program.
@@ -234,6 +260,16 @@ struct Run {
     cpu: f64,
     /// What the recorder said of itself.
     said: Value,
+    /// False where patience ended first.
+    is_whole: bool,
+}
+
+impl Run {
+    /// One that was ended, after `lines` lines of mtrace's file.
+    fn ended(seconds: f64, lines: usize) -> Run {
+        let said = json!({ "ended_after_lines": lines });
+        Run { wall: seconds, after_s: 0.0, cpu: 0.0, said, is_whole: false }
+    }
 }
 
 /// The interpreter that `python3` ends up in.
@@ -242,6 +278,16 @@ fn interpreter() -> Option<String> {
     let output = Command::new("python3").args(asked).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (!path.is_empty()).then_some(path)
+}
+
+/// The command by which `g++ -O2` has a source compiled, as the driver itself tells it.
+fn compiler(source: &Path, to: &Path) -> Vec<String> {
+    let mut driver = Command::new("g++");
+    driver.args(["-###", "-O2", "-S", "-o"]).args([to, source]).env("LC_ALL", "C");
+    let said = driver.output().map(|output| output.stderr).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let told = said.lines().find(|line| line.contains("/cc1plus")).unwrap_or_default();
+    told.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect()
 }
 
 /// Processor seconds of all children that have ended, to 10 ms. 0 where /proc does not tell.
@@ -287,7 +333,7 @@ fn is_there(name: &str) -> bool {
         _ => {
             let program = match name {
                 "redis" => "redis-server",
-                "gcc" => "g++",
+                "gcc" | "cc1plus" => "g++",
                 "python3-malloc" => "python3",
                 "git-log" => "git",
                 other => other,
@@ -319,30 +365,40 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let counts_events = program.unit == "ns/event";
         let fits = |tool: &&str| match *tool {
             "stamps" => counts_events,
-            // Does not end within a minute.
-            "mtrace" => program.name != "redis",
-            // Would see the driver, which allocates nothing, and not the compiler it starts.
-            "heaptrack" => program.name != "gcc",
+            // See the driver, which allocates nothing, and not the compiler it starts (or write both into one file).
+            "heaptrack" | "mtrace" => program.name != "gcc",
             _ => true,
         };
         let tools: Vec<&str> = tools.iter().copied().filter(fits).collect();
+        let mut ended = Vec::new();
         let mut seen = Seen::default();
         for round in 0..=usize::from(options.runs) {
             for step in 0..tools.len() {
                 let tool = tools[(round + step) % tools.len()];
+                if ended.contains(&tool) {
+                    continue;
+                }
                 let run = bench.run(program, options, tool)?;
                 let counted = round > 0;
                 raw.push(&json!({
                     "kind": "run", "program": program.name, "tool": tool, "round": round,
                     "counted": counted, "unit": program.unit, "value": run.wall,
                     "after_s": run.after_s, "cpu": run.cpu, "summary": run.said,
+                    "is_whole": run.is_whole,
                 }))?;
-                if counted {
+                if !run.is_whole {
+                    println!(
+                        "{}: {tool} was ended after {:.0} s: {}",
+                        program.name, run.wall, run.said
+                    );
+                    ended.push(tool);
+                } else if counted {
                     seen.add(tool, &run);
                 }
             }
         }
-        seen.print(program, &tools);
+        let whole: Vec<&str> = tools.into_iter().filter(|tool| !ended.contains(tool)).collect();
+        seen.print(program, &whole);
     }
     println!("raw data: {}", raw.finish()?.display());
     Ok(())
