@@ -23,16 +23,16 @@ fn install(name: &str) -> PathBuf {
     prefix
 }
 
-fn build_and_run(example: &str, arguments: &[String], prefix: &Path) -> Option<Output> {
+fn build_and_run(example: &str, arguments: &[String], prefix: &Path) -> Output {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
     let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();
-    let program = support::compile_with(&source, &arguments)?;
+    let program = support::compile_with(&source, &arguments);
     let output = Command::new(program)
         .env("LD_LIBRARY_PATH", prefix.join("lib"))
         .output()
         .expect("what was compiled runs");
     support::assert_passed(example, &output);
-    Some(output)
+    output
 }
 
 /// What a compiler is told by hand.
@@ -41,10 +41,9 @@ fn by_hand(prefix: &Path) -> Vec<String> {
     vec![format!("-I{prefix}/include"), format!("-L{prefix}/lib"), "-lfreehold".to_owned()]
 }
 
-#[test]
 fn a_service_in_c() {
     let prefix = install("c");
-    let Some(output) = build_and_run("service.c", &by_hand(&prefix), &prefix) else { return };
+    let output = build_and_run("service.c", &by_hand(&prefix), &prefix);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         said.starts_with("12000 words\na request of 4 MiB: 0 words, refused for its limit\n"),
@@ -53,17 +52,15 @@ fn a_service_in_c() {
     assert!(said.contains("{\"schema\":1,"), "{said}");
 }
 
-#[test]
 fn a_service_in_cxx() {
     let prefix = install("cxx");
     let mut arguments = by_hand(&prefix);
     arguments.push("-std=c++17".to_owned());
-    let Some(output) = build_and_run("service.cpp", &arguments, &prefix) else { return };
+    let output = build_and_run("service.cpp", &arguments, &prefix);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.starts_with("500 keys, ") && said.ends_with("bad_alloc\n"), "{said}");
 }
 
-#[test]
 fn pkg_config_says_how() {
     let prefix = install("pkg");
     let asked = Command::new("pkg-config")
@@ -71,8 +68,7 @@ fn pkg_config_says_how() {
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
         .output();
     let Ok(asked) = asked else {
-        freehold_testkit::skip("there is no pkg-config here");
-        return;
+        return freehold_testkit::skip("there is no pkg-config here (apt install pkg-config)");
     };
     support::assert_passed("pkg-config", &asked);
     let arguments: Vec<String> =
@@ -80,7 +76,6 @@ fn pkg_config_says_how() {
     build_and_run("service.c", &arguments, &prefix);
 }
 
-#[test]
 fn the_header_declares_what_the_library_has() {
     let header =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/freehold.h"))
@@ -102,7 +97,6 @@ fn the_header_declares_what_the_library_has() {
     assert!(count >= 12, "only {count} declarations were found");
 }
 
-#[test]
 fn the_header_tells_every_option() {
     let header =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/freehold.h"))
@@ -112,4 +106,12 @@ fn the_header_tells_every_option() {
         rows.filter_map(|line| line.trim_start_matches(" *   ").split('=').next()).collect();
     let names = freehold::OPTIONS.iter().map(|row| row.name.to_str().expect("ASCII"));
     assert_eq!(told, names.collect::<Vec<_>>());
+}
+
+freehold_testkit::trials! {
+    a_service_in_c,
+    a_service_in_cxx,
+    pkg_config_says_how,
+    the_header_declares_what_the_library_has,
+    the_header_tells_every_option,
 }

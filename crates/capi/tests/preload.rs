@@ -11,43 +11,36 @@ use support::{compile, library};
 
 #[track_caller]
 fn passes(source: &str) {
-    let Some(program) = compile(source) else { return };
+    let program = compile(source);
     support::assert_passed(source, &support::run(&program, &[], &[]));
 }
 
-#[test]
 fn the_standards_answers() {
     passes("standards.c");
 }
 
-#[test]
 fn operator_new_throws_and_handles() {
     passes("operators.cpp");
 }
 
-#[test]
 fn threads_come_and_go() {
     passes("threads.c");
 }
 
-#[test]
 fn children_of_busy_threads_allocate() {
     passes("forks.c");
 }
 
-#[test]
 fn idle_programs_shrink() {
     passes("idle.c");
 }
 
-#[test]
 fn address_space_may_be_short() {
     passes("limited.c");
 }
 
-#[test]
 fn a_limit_refuses_instead_of_killing() {
-    let Some(program) = compile("limited.c") else { return };
+    let program = compile("limited.c");
     let output = Command::new(&program)
         // The argument tells the program that the limit is somebody else's.
         .arg("limited")
@@ -58,17 +51,15 @@ fn a_limit_refuses_instead_of_killing() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-#[test]
 fn a_library_loaded_late_finds_its_thread_local_word() {
-    let Some(program) = compile("late.c") else { return };
+    let program = compile("late.c");
     let library = library().to_str().expect("a path of ours");
     let output = Command::new(&program).arg(library).output().expect("what was compiled runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-#[test]
 fn misuse_is_named_and_stops_the_program() {
-    let Some(program) = compile("misuse.c") else { return };
+    let program = compile("misuse.c");
     for (kind, message) in [
         ("double", "double free"),
         ("double-other-thread", "double free"),
@@ -88,9 +79,8 @@ fn misuse_is_named_and_stops_the_program() {
     }
 }
 
-#[test]
 fn a_bad_option_is_a_warning() {
-    let Some(program) = compile("standards.c") else { return };
+    let program = compile("standards.c");
     let output = Command::new(&program)
         .env("LD_PRELOAD", library())
         .env("FREEHOLD_PURGE", "sometimes")
@@ -101,10 +91,23 @@ fn a_bad_option_is_a_warning() {
     assert!(said.contains("FREEHOLD_PURGE=sometimes") && said.contains("on, off"), "{said:?}");
 }
 
-#[test]
 fn no_start_up_code() {
     let bytes = std::fs::read(library()).expect("built");
     // The word of thread-local storage must be reached without a call.
     let needle = b"__tls_get_addr";
     assert!(!bytes.windows(needle.len()).any(|window| window == needle));
+}
+
+freehold_testkit::trials! {
+    the_standards_answers,
+    operator_new_throws_and_handles,
+    threads_come_and_go,
+    children_of_busy_threads_allocate,
+    idle_programs_shrink,
+    address_space_may_be_short,
+    a_limit_refuses_instead_of_killing,
+    a_library_loaded_late_finds_its_thread_local_word,
+    misuse_is_named_and_stops_the_program,
+    a_bad_option_is_a_warning,
+    no_start_up_code,
 }

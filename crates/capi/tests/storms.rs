@@ -9,33 +9,29 @@ use support::{compile, library, run};
 
 #[track_caller]
 fn passes(source: &str, arguments: &[&str]) {
-    let Some(program) = compile(source) else { return };
+    let program = compile(source);
     support::assert_passed(source, &run(&program, arguments, &[]));
 }
 
-#[test]
 fn ten_thousand_threads_leave_nothing_behind() {
     passes("storm_threads.c", &[]);
 }
 
-#[test]
 fn forks_from_many_threads_at_once() {
     passes("storm_forks.c", &[]);
 }
 
 /// Not preloaded: the library comes late, its thread-local word from the surplus, and it goes under its users' feet.
-#[test]
 fn loaded_and_unloaded_under_threads_that_use_it() {
-    let Some(program) = compile("storm_loads.c") else { return };
+    let program = compile("storm_loads.c");
     let path = library().to_str().expect("a path of ours");
     let output = std::process::Command::new(&program).arg(path).output().expect("it was compiled");
     support::assert_passed("storm_loads.c", &output);
 }
 
 /// A library that was linked statically into two others, or is both linked and preloaded.
-#[test]
 fn a_dozen_copies_in_one_process() {
-    let Some(program) = compile("copies.c") else { return };
+    let program = compile("copies.c");
     let copies: Vec<_> = (0..12)
         .map(|number| {
             let copy = support::folder().join(format!("copy-{number}.so"));
@@ -47,24 +43,31 @@ fn a_dozen_copies_in_one_process() {
     support::assert_passed("copies.c", &output.expect("it was compiled"));
 }
 
-#[test]
 fn a_quarter_of_a_gigabyte_of_address_space() {
     passes("storm_refused.c", &["space"]);
 }
 
 /// `RLIMIT_DATA` counts what strict overcommit counts, private writable memory, and refuses where that does: when
 /// reserved pages are to be committed.
-#[test]
 fn commits_that_are_refused() {
     passes("storm_refused.c", &["data"]);
 }
 
-#[test]
 fn a_sandbox_that_refuses_calls() {
-    let Some(program) = compile("storm_refused.c") else { return };
+    let program = compile("storm_refused.c");
     let output = run(&program, &["calls"], &[]);
     if output.status.code() == Some(77) {
         return freehold_testkit::skip("this kernel has no seccomp filters");
     }
     support::assert_passed("storm_refused.c calls", &output);
+}
+
+freehold_testkit::trials! {
+    ten_thousand_threads_leave_nothing_behind,
+    forks_from_many_threads_at_once,
+    loaded_and_unloaded_under_threads_that_use_it,
+    a_dozen_copies_in_one_process,
+    a_quarter_of_a_gigabyte_of_address_space,
+    commits_that_are_refused,
+    a_sandbox_that_refuses_calls,
 }

@@ -28,23 +28,21 @@ fn number(json: &str, name: &str) -> u64 {
 }
 
 /// Compiles a program that calls what is Freehold's own, and links it to the library.
-fn compile_linked(source: &str) -> Option<PathBuf> {
+fn compile_linked(source: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     support::compile_with(&path, &[library().as_os_str()])
 }
 
-#[test]
 fn heaps_of_ones_own() {
-    let Some(program) = compile_linked("heaps.c") else { return };
+    let program = compile_linked("heaps.c");
     assert_passed("heaps.c", &run(&program, &[], &[]));
 }
 
-#[test]
 fn every_program_runs_hardened_counted_and_sampled() {
     let profile = file("all.pb");
     let profile = profile.to_str().expect("a path of ours");
     for source in ["standards.c", "operators.cpp", "threads.c", "forks.c"] {
-        let Some(program) = compile(source) else { return };
+        let program = compile(source);
         let options = [
             ("FREEHOLD_SECURE", "1"),
             ("FREEHOLD_STATS", "on"),
@@ -55,9 +53,8 @@ fn every_program_runs_hardened_counted_and_sampled() {
     }
 }
 
-#[test]
 fn hardened_frees_notice_at_once() {
-    let Some(program) = compile("written.c") else { return };
+    let program = compile("written.c");
     let secure = [("FREEHOLD_SECURE", "1")];
     for (kind, message) in [
         ("after-free", "written to after it was freed"),
@@ -76,7 +73,7 @@ fn hardened_frees_notice_at_once() {
     for kind in ["reuse", "zero"] {
         assert_passed(kind, &run(&program, &[kind], &secure));
     }
-    let Some(program) = compile("misuse.c") else { return };
+    let program = compile("misuse.c");
     for kind in
         ["double", "double-other-thread", "stack", "large-twice", "large-interior", "interior"]
     {
@@ -86,10 +83,9 @@ fn hardened_frees_notice_at_once() {
     }
 }
 
-#[test]
 fn counts_are_exact() {
     let (plain, counted) = (file("plain.json"), file("counted.json"));
-    let Some(program) = compile_linked("sites.c") else { return };
+    let program = compile_linked("sites.c");
     for (path, stats) in [(&plain, "off"), (&counted, "on")] {
         let report = path.to_str().expect("a path of ours");
         let options = [("FREEHOLD_REPORT", report), ("FREEHOLD_STATS", stats)];
@@ -108,9 +104,8 @@ fn counts_are_exact() {
     }
 }
 
-#[test]
 fn reports_have_the_format_of_their_name() {
-    let Some(program) = compile_linked("sites.c") else { return };
+    let program = compile_linked("sites.c");
     for (name, start) in [
         ("r.json", "{\"schema\":1,"),
         ("r.xml", "<malloc version=\"1\""),
@@ -128,9 +123,8 @@ fn reports_have_the_format_of_their_name() {
     assert!(said.contains("FREEHOLD_REPORT cannot be written"), "{said}");
 }
 
-#[test]
 fn profiles_are_unbiased() {
-    let Some(program) = compile_linked("sites.c") else { return };
+    let program = compile_linked("sites.c");
     // 40 MB at a sample in 4 KiB: about 10,000 samples, hence within a few per cent.
     let path = file("sites.pb");
     let options = [
@@ -150,9 +144,8 @@ fn profiles_are_unbiased() {
     near("bytes alive", live_bytes, 10e6, 0.2);
 }
 
-#[test]
 fn a_profile_can_be_had_at_any_time_and_only_if_it_was_asked_for() {
-    let Some(program) = compile_linked("sites.c") else { return };
+    let program = compile_linked("sites.c");
     let (now, end) = (file("now.pb"), file("end.pb"));
     let (now, end) = (now.to_str().expect("ours"), end.to_str().expect("ours"));
     assert!(!run(&program, &[now], &[]).status.success());
@@ -217,4 +210,14 @@ mod profile {
             }
         }
     }
+}
+
+freehold_testkit::trials! {
+    heaps_of_ones_own,
+    every_program_runs_hardened_counted_and_sampled,
+    hardened_frees_notice_at_once,
+    counts_are_exact,
+    reports_have_the_format_of_their_name,
+    profiles_are_unbiased,
+    a_profile_can_be_had_at_any_time_and_only_if_it_was_asked_for,
 }

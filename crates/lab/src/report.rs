@@ -356,6 +356,4 @@ fn tile(out: &mut String, name: &str, value: &str, note: &str) {
 }
 
 #[cfg(test)]
-mod browser_tests;
-#[cfg(test)]
 mod tests;

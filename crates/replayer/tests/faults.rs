@@ -25,8 +25,8 @@ fn events() -> Prepared {
     script.finish()
 }
 
-fn trouble_with(broken: &str, options: &Options) -> Option<Trouble> {
-    let library = Library::compile("broken.c", &[&format!("BREAK={broken}")])?;
+fn trouble_with(broken: &str, options: &Options) -> Trouble {
+    let library = Library::compile("broken.c", &[&format!("BREAK={broken}")]);
     let allocators = [Allocator::glibc(), library.allocator(), Allocator::glibc()];
     let found = replay(&events(), &allocators, options).unwrap();
     assert!(found[0].is_ok() && found[2].is_ok(), "the sound allocators are not concerned");
@@ -34,7 +34,7 @@ fn trouble_with(broken: &str, options: &Options) -> Option<Trouble> {
         Ok(_) => panic!("{broken} was not noticed"),
         Err(RealError::Allocator { allocator, trouble }) => {
             assert_eq!(allocator, "under test");
-            Some(trouble.clone())
+            trouble.clone()
         }
         Err(error) => panic!("{error}"),
     }
@@ -42,7 +42,7 @@ fn trouble_with(broken: &str, options: &Options) -> Option<Trouble> {
 
 #[test]
 fn a_sound_one_passes() {
-    let Some(library) = Library::compile("broken.c", &["BREAK=SOUND"]) else { return };
+    let library = Library::compile("broken.c", &["BREAK=SOUND"]);
     for touch in [Touch::None, Touch::Page, Touch::All] {
         measure(&events(), &library.allocator(), &Options { touch, ..quick() });
         measure(&tangle(4, 5_000, 9), &library.allocator(), &Options { touch, ..quick() });
@@ -57,7 +57,7 @@ fn corruption_is_noticed() {
         ("DIRTY_CALLOC", "not zero"),
         ("FORGETFUL_REALLOC", "lost its content"),
     ] {
-        let Some(trouble) = trouble_with(broken, &quick()) else { return };
+        let trouble = trouble_with(broken, &quick());
         let Trouble::Misbehaved { what } = &trouble else { panic!("{broken}: {trouble}") };
         assert!(what.contains(words), "{broken}: {what}");
     }
@@ -65,28 +65,28 @@ fn corruption_is_noticed() {
 
 #[test]
 fn a_crash_is_named() {
-    let Some(trouble) = trouble_with("CRASH", &quick()) else { return };
+    let trouble = trouble_with("CRASH", &quick());
     let said = trouble.to_string();
     assert!(said.contains("SIGSEGV") && said.contains("heap is on fire"), "{said}");
 }
 
 #[test]
 fn an_exit_is_named() {
-    let Some(trouble) = trouble_with("CODE", &quick()) else { return };
+    let trouble = trouble_with("CODE", &quick());
     assert!(matches!(trouble, Trouble::Ended { code: 42, .. }), "{trouble}");
 }
 
 #[test]
 fn a_hang_is_ended() {
     let timeout = Some(Duration::from_secs(4));
-    let Some(trouble) = trouble_with("HANG", &Options { timeout, ..quick() }) else { return };
+    let trouble = trouble_with("HANG", &Options { timeout, ..quick() });
     assert!(matches!(trouble, Trouble::TooSlow { .. }), "{trouble}");
 }
 
 #[test]
 fn half_a_malloc_is_refused() {
     let defines = ["BREAK=SOUND", "NO_MEMALIGN"];
-    let Some(library) = Library::compile("broken.c", &defines) else { return };
+    let library = Library::compile("broken.c", &defines);
     let found = replay(&events(), &[library.allocator()], &quick()).unwrap();
     let Err(RealError::Allocator { trouble, .. }) = &found[0] else { panic!("taken") };
     let Trouble::NotInterposed { function, .. } = trouble else { panic!("{trouble}") };
@@ -125,7 +125,7 @@ fn a_limit_makes_failures_and_not_an_error() {
 
 #[test]
 fn an_interruption_ends_the_running_child() {
-    let Some(library) = Library::compile("broken.c", &["BREAK=HANG"]) else { return };
+    let library = Library::compile("broken.c", &["BREAK=HANG"]);
     let prepared = events();
     let replayer = Path::new(env!("CARGO_BIN_EXE_freehold-replayer"));
     let interrupted = AtomicBool::new(false);

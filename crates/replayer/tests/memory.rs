@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Script, measure, quick, tangle};
-use freehold_lab::real::{Allocator, Options, Touch, installed};
+use common::{Script, measure, quick};
+use freehold_lab::real::{Allocator, Options, Touch};
 
 const MIB: u64 = 1 << 20;
 
@@ -60,21 +60,4 @@ fn without_touching_memory_stays_away() {
     assert!(peak(Touch::None) < 2 * MIB);
     assert!(peak(Touch::Page) >= 64 * MIB);
     assert!(peak(Touch::All) >= 64 * MIB);
-}
-
-#[test]
-fn every_allocator_of_this_machine_replays_a_tangle() {
-    let prepared = tangle(4, 50_000, 6);
-    for known in ["jemalloc", "mimalloc", "tcmalloc"] {
-        if !installed(&[]).iter().any(|one| one.name == known) {
-            freehold_testkit::skip(&format!("{known} is not installed"));
-        }
-    }
-    for allocator in installed(&[]) {
-        let outcome = measure(&prepared, &allocator, &quick()).outcome;
-        assert_eq!(outcome.failures, 0);
-        assert!(outcome.peak_memory >= outcome.peak_live, "{}", outcome.name);
-        assert!(outcome.seconds.is_some_and(|seconds| seconds > 0.0));
-        assert!(outcome.library.is_some_and(|library| library.contains(".so")));
-    }
 }

@@ -3,7 +3,6 @@
 
 mod endings;
 mod family;
-mod neighbours;
 mod processes;
 #[expect(dead_code, reason = "programs in C++ are for with_tools")]
 mod support;

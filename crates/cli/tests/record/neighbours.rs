@@ -23,33 +23,38 @@ int main(void) {
 }
 "#;
 
-#[test]
-fn an_allocator_that_the_user_preloads_stays_in_use() {
+fn stays_in_use(library: &str) {
     let bench = Bench::c(WORKING);
-    for library in ["libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"] {
-        let stem = library.split('.').next().unwrap();
-        let alone = Command::new(&bench.program).env("LD_PRELOAD", library).output().unwrap();
-        if !String::from_utf8_lossy(&alone.stdout).contains(stem) {
-            freehold_testkit::skip(&format!("{library} is not installed"));
-            continue;
-        }
-        let output = bench.command(&[]).env("LD_PRELOAD", library).output().unwrap();
-        let recorded = bench.recorded(output);
-        recorded.assert_clean();
-        assert!(recorded.stdout().contains(stem), "{library} is beneath");
-        let seen = recorded.seen();
-        let made = seen.requests().iter().filter(|request| request.size == 5301).count();
-        assert_eq!(made, 100, "{library}");
-        let resized = seen.count(
-            0,
-            |event| matches!(event, Event::Realloc { request, .. } if request.size == 5401),
-        );
-        assert_eq!(resized, 100, "{library}");
+    let stem = library.split('.').next().unwrap();
+    let alone = Command::new(&bench.program).env("LD_PRELOAD", library).output().unwrap();
+    if !String::from_utf8_lossy(&alone.stdout).contains(stem) {
+        return freehold_testkit::skip(&format!("{library} is not installed"));
     }
+    let output = bench.command(&[]).env("LD_PRELOAD", library).output().unwrap();
+    let recorded = bench.recorded(output);
+    recorded.assert_clean();
+    assert!(recorded.stdout().contains(stem), "{library} is beneath");
+    let seen = recorded.seen();
+    let made = seen.requests().iter().filter(|request| request.size == 5301).count();
+    assert_eq!(made, 100, "{library}");
+    let is_resized =
+        |event: &Event| matches!(event, Event::Realloc { request, .. } if request.size == 5401);
+    assert_eq!(seen.count(0, is_resized), 100, "{library}");
 }
 
-#[test]
-fn no_hook_can_panic() {
+pub fn a_preloaded_jemalloc_stays_in_use() {
+    stays_in_use("libjemalloc.so.2");
+}
+
+pub fn a_preloaded_mimalloc_stays_in_use() {
+    stays_in_use("libmimalloc.so.2");
+}
+
+pub fn a_preloaded_tcmalloc_stays_in_use() {
+    stays_in_use("libtcmalloc_minimal.so.4");
+}
+
+pub fn no_hook_can_panic() {
     let bench = Bench::c(WORKING);
     let recorded = bench.record(&[]);
     let paths = recorded.stdout();
@@ -84,8 +89,7 @@ int main(void) {
 }
 "#;
 
-#[test]
-fn a_thousand_threads_alive_at_once_are_all_recorded() {
+pub fn a_thousand_threads_alive_at_once_are_all_recorded() {
     let bench = Bench::c(THOUSAND);
     let recorded = bench.record(&[]);
     recorded.assert_clean();
@@ -114,8 +118,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-#[test]
-fn a_cxx_library_loaded_late_is_recorded_as_what_it_wrote() {
+pub fn a_cxx_library_loaded_late_is_recorded_as_what_it_wrote() {
     let bench = Bench::c(LOADER);
     let (source, library) =
         (bench.folder.path().join("late.cc"), bench.folder.path().join("late.so"));

@@ -18,7 +18,7 @@ fn story_of<'a>(
     }
 }
 
-pub(super) fn sample_page() -> String {
+fn sample_page() -> String {
     let (document, circumstances, map) =
         (samples::document(), samples::circumstances(), samples::heat());
     story_of(&document, &circumstances, &map).html()
@@ -50,7 +50,7 @@ fn nothing_replayed_is_said_not_drawn() {
 
 /// Writes the sample page where `FREEHOLD_SAMPLE_REPORT` says, to be looked at.
 #[test]
-pub(super) fn sample_page_for_the_eye() {
+fn sample_page_for_the_eye() {
     if let Some(path) = std::env::var_os("FREEHOLD_SAMPLE_REPORT") {
         std::fs::write(path, sample_page()).unwrap();
     }
