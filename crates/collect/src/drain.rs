@@ -9,6 +9,7 @@
 use crate::clock::Clock;
 use crate::door::{Leaving, Message};
 use crate::live::Live;
+use crate::lost::Lost;
 use crate::mapping::Shared;
 use crate::spool::facts::FactWriter;
 use crate::spool::{Kind, SpoolWriter};
@@ -98,7 +99,7 @@ impl Drain {
         process.flush(&mut self.spool);
         let lost = process.lost();
         self.spool.lose(lost);
-        self.spool.fact(Kind::End, number, &end_fact(leaving, lost));
+        self.spool.fact(Kind::End, number, &end_fact(leaving, &lost));
     }
 
     fn round(&mut self) -> u64 {
@@ -131,7 +132,7 @@ impl Drain {
 }
 
 /// Ending as a number: 0 unknown, 1 code, 2 signal, 3 exec, 4 alive; its value; events lost.
-fn end_fact(leaving: Leaving, lost: u64) -> FactWriter {
+fn end_fact(leaving: Leaving, lost: &Lost) -> FactWriter {
     let (how, value) = match leaving {
         Leaving::Ended(Some(Ending::Code(code))) => (1, code as u64),
         Leaving::Ended(Some(Ending::Signal(signal))) => (2, signal as u64),
@@ -139,7 +140,7 @@ fn end_fact(leaving: Leaving, lost: u64) -> FactWriter {
         Leaving::Exec => (3, 0),
         Leaving::Alive => (4, 0),
     };
-    FactWriter::default().number(how).number(value).number(lost)
+    lost.write(FactWriter::default().number(how).number(value))
 }
 
 fn wait(doorbell: &Doorbell, longest: Duration) {

@@ -18,6 +18,7 @@ mod merge;
 mod plan;
 
 use crate::error::RecordError;
+use crate::lost::Lost;
 use crate::session::{Outcome, Stage, spool_path};
 use crate::signals;
 use crate::spool::Spool;
@@ -59,7 +60,7 @@ pub struct Ended {
     /// The rate of the clock.
     pub ticks_per_second: u64,
     /// Events that are not in the spool.
-    pub lost: u64,
+    pub lost: Lost,
 }
 
 /// Why the trace was not made.
@@ -144,7 +145,7 @@ fn write(
     };
     let mut notes = plan.notes();
     notes.extend(anomalies.notes());
-    Ok(Finished { summary: writer.finish()?, lost: plan.lost, notes })
+    Ok(Finished { summary: writer.finish()?, lost: plan.lost.total(), notes })
 }
 
 #[cfg(test)]

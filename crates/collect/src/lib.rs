@@ -24,6 +24,7 @@ pub mod error;
 mod finish;
 mod launch;
 mod live;
+mod lost;
 mod mapping;
 mod session;
 mod signals;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: events of one thread reach the spool in the order of their ring, whatever ring it is.
 
+use crate::lost::Lost;
 use crate::mapping::Shared;
 use crate::spool::codec::Encoder;
 use crate::spool::{Pace, SpoolWriter};
@@ -93,8 +94,13 @@ impl Live {
     }
 
     /// Events that the process could not hand over.
-    pub fn lost(&self) -> u64 {
-        self.sets.iter().map(|(set, _)| set.lost.load(Ordering::Relaxed)).sum()
+    pub fn lost(&self) -> Lost {
+        let mut lost = Lost::default();
+        for (set, _) in &self.sets {
+            lost.ringless += set.ringless.load(Ordering::Relaxed);
+            lost.interrupting += set.interrupting.load(Ordering::Relaxed);
+        }
+        lost
     }
 }
 

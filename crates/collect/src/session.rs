@@ -220,7 +220,8 @@ impl Recorded {
 /// Ends the spool; what it says at its end, and why it could not be written on, if so.
 fn close(mut spool: SpoolWriter, clock: &Clock) -> (Option<Ended>, Option<String>) {
     let ended = Ended { ticks_per_second: clock.ticks_per_second(), lost: spool.lost() };
-    let facts = FactWriter::default().number(ended.ticks_per_second).number(ended.lost);
+    let facts = FactWriter::default().number(ended.ticks_per_second);
+    let facts = ended.lost.write(facts);
     spool.fact(Kind::Finish, 0, &facts);
     let path = spool.path().display();
     let error = spool.error().map(|error| format!("{path} cannot be written on: {error}"));

@@ -29,7 +29,7 @@ const HEAD_BYTES: usize = 4096;
 /// Bytes of a ring set.
 pub const SET_BYTES: usize = HEAD_BYTES + RINGS * SLOTS * size_of::<Packed>();
 /// Changes whenever the layout, the events or the messages do.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
 /// Words for the whole set, and its ring heads.
 #[repr(C, align(4096))]
@@ -37,7 +37,9 @@ pub struct RingSet {
     /// 1 once the parent has ended the recording of this process.
     pub stop: AtomicU32,
     /// Events lost because no ring could be had.
-    pub lost: AtomicU64,
+    pub ringless: AtomicU64,
+    /// Events lost because a signal handler made them amid another one.
+    pub interrupting: AtomicU64,
     /// The positions.
     pub heads: [RingHead; RINGS],
 }

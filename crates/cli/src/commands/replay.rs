@@ -176,18 +176,20 @@ pub fn print(document: &Document, trace: &Path) -> Result<()> {
 
 fn headline(document: &Document, trace: &Path) -> String {
     let facts = &document.trace;
-    let live = document.results.iter().map(|outcome| outcome.peak_live).max().unwrap_or(0);
+    let live = document.results.iter().map(|outcome| outcome.peak_live).max();
     let program = facts.command.first().map_or_else(
         || trace.display().to_string(),
         |program| program.rsplit('/').next().unwrap_or(program).to_owned(),
     );
+    // The results alone know it: without any, nothing is said.
+    let alive =
+        live.map_or(String::new(), |live| format!(", at most {} alive", human::bytes(live)));
     format!(
-        "{program}: {} events in {} thread{}, {} asked for, at most {} alive",
+        "{program}: {} events in {} thread{}, {} asked for{alive}",
         human::count(facts.events),
         facts.threads,
         if facts.threads == 1 { "" } else { "s" },
         human::bytes(facts.allocated),
-        human::bytes(live)
     )
 }
 

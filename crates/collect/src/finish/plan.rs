@@ -1,6 +1,7 @@
 //! What the facts of a spool say: the recording, its processes, and what is missing.
 
 use super::Ended;
+use crate::lost::Lost;
 use crate::spool::facts::FactReader;
 use crate::spool::{Kind, Spool};
 use freehold_record::hello::NOBODY;
@@ -27,7 +28,7 @@ pub struct Plan {
     /// Processes by number.
     pub processes: BTreeMap<u32, Process>,
     /// Events that are not in the spool.
-    pub lost: u64,
+    pub lost: Lost,
     started_unix_ms: u64,
     recorder: String,
     command: Vec<String>,
@@ -112,7 +113,7 @@ impl Plan {
 
     fn finish(&mut self, mut fact: FactReader<'_>) -> Option<()> {
         self.ticks_per_second = fact.number()?;
-        self.lost = fact.number()?;
+        self.lost = Lost::read(&mut fact)?;
         self.whole = true;
         Some(())
     }
@@ -150,9 +151,7 @@ impl Plan {
                 self.cut_off
             ));
         }
-        if self.lost > 0 {
-            notes.push(format!("{} events happened but could not be stored", self.lost));
-        }
+        notes.extend(self.lost.notes());
         match self.alive {
             0 => {}
             1 => notes.push("a process outlived the program; it is recorded until then".into()),

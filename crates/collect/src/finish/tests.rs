@@ -52,7 +52,8 @@ impl Story {
 
     /// The trace, and what was said of it.
     fn tell(mut self) -> (Vec<Record>, Trace, Vec<String>) {
-        self.spool.fact(Block::Finish, 0, &FactWriter::default().number(1000).number(0));
+        let ended = Lost::default().write(FactWriter::default().number(1000));
+        self.spool.fact(Block::Finish, 0, &ended);
         let output = self.folder.path().join("t.fht");
         let spool = self.spool.path().to_owned();
         let finished = finish(&spool, &output, None, &mut |_| {}).unwrap();

@@ -4,6 +4,7 @@
 use super::codec::{Encoder, Form};
 use super::facts::FactWriter;
 use super::{BlockHead, Kind, PLAIN_BYTES};
+use crate::lost::Lost;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub struct SpoolWriter {
     zstd: zstd::bulk::Compressor<'static>,
     scratch: Vec<u8>,
     events: u64,
-    lost: u64,
+    lost: Lost,
     error: Option<io::Error>,
 }
 
@@ -42,7 +43,7 @@ impl SpoolWriter {
             zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
             scratch: Vec::new(),
             events: 0,
-            lost: 0,
+            lost: Lost::default(),
             error: None,
         })
     }
@@ -62,7 +63,7 @@ impl SpoolWriter {
         }
         match self.error {
             None => self.events += u64::from(count),
-            Some(_) => self.lost += u64::from(count),
+            Some(_) => self.lost.unstored += u64::from(count),
         }
         encoder.clear(self.form());
     }
@@ -111,12 +112,12 @@ impl SpoolWriter {
     }
 
     /// Counts events that cannot be stored.
-    pub fn lose(&mut self, events: u64) {
+    pub fn lose(&mut self, events: Lost) {
         self.lost += events;
     }
 
     /// Events counted only.
-    pub fn lost(&self) -> u64 {
+    pub fn lost(&self) -> Lost {
         self.lost
     }
 

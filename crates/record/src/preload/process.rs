@@ -152,10 +152,17 @@ pub fn is_stopped() -> bool {
     set(0).is_none_or(|set| set.stop.load(Ordering::Relaxed) != 0)
 }
 
-/// Counts events that found no ring.
-pub fn lose(events: u64) {
+/// Counts an event that found no ring.
+pub fn lose_ringless() {
     if let Some(set) = set(0) {
-        set.lost.fetch_add(events, Ordering::Relaxed);
+        set.ringless.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts an event of a signal handler that came amid another event of its thread.
+pub fn lose_interrupting() {
+    if let Some(set) = set(0) {
+        set.interrupting.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -65,7 +65,7 @@ unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64) {
             return;
         }
         if (*thread).busy {
-            process::lose(1);
+            process::lose_interrupting();
             return;
         }
         (*thread).busy = true;
@@ -98,7 +98,7 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
             (*thread).begin(ticket);
         }
         if !attach(&mut *thread) {
-            process::lose(1);
+            process::lose_ringless();
             return false;
         }
         if is_new {
