@@ -94,9 +94,22 @@ impl LineChart {
     pub fn draw(&self) -> String {
         if self.series.len() <= MOST_TOGETHER {
             let chart = self.draw_together();
-            return super::html::scrolling(&self.title, &chart);
+            return super::html::scrolling(&self.title, &chart) + &self.narrow_key();
         }
         self.draw_apart()
+    }
+
+    /// Which colour is whose, for screens so narrow that the names at the ends of the lines are out of sight.
+    fn narrow_key(&self) -> String {
+        let mut out = String::from("<p class=\"key narrow\">");
+        for series in &self.series {
+            let (colour, name) = (series.colour, Escaped(&series.name));
+            let _ = write!(
+                out,
+                "<span><i class=\"is-line\" style=\"--line:var(--s{colour})\"></i>{name}</span> "
+            );
+        }
+        out + "</p>"
     }
 
     fn draw_together(&self) -> String {
