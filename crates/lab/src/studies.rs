@@ -3,6 +3,7 @@
 //! ```text
 //!   dmrt            the twelve tables of "DmRT for NUMA", published and ours
 //!   fragmentation   policies on recorded programs named beforehand
+//!   mesh            distributed heaps on a mesh of nodes, published and ours
 //!   radiosity       the radiosity program under every allocator and policy
 //!   columns         flat rows as Parquet
 //!   tlb             page sizes and TLB misses of the radiosity program, published and ours
@@ -16,6 +17,7 @@
 mod columns;
 pub mod dmrt;
 pub mod fragmentation;
+pub mod mesh;
 pub mod radiosity;
 pub mod settings;
 pub mod statistics;
