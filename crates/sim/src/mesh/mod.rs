@@ -20,16 +20,19 @@
 
 mod account;
 mod agenda;
+mod call;
 mod costs;
+mod in_c;
 mod load;
 mod network;
 mod run;
+mod serve;
 mod sites;
 
 pub use account::{Cycles, NodeCounts, Run};
 pub use costs::{Costs, OutOfRange, PARAMETERS, Parameter};
 pub use load::{Act, Load, Synthetic, SyntheticLoad};
-pub use run::{Allocator, BadRun, Setup, run};
+pub use run::{Allocator, BadRun, Improve, Setup, run};
 pub use sites::{BadHeaps, MIN_HEAP};
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use super::load::{Act, Load};
 use super::network::Network;
 use super::sites::{BadHeaps, Sites};
 use freehold_core::place::mesh::{
-    Answer, Ask, Gate, Global, HeapId, HeapSet, Lazy, Mesh, Order, Pass, PriorityTable, Step, Walk,
-    record_of,
+    Answer, Ask, Batch, Gate, Global, HeapId, HeapSet, Hint, Lazy, MAX_BATCH, Mesh, Order,
+    PriorityTable, Summary, level,
 };
 use freehold_core::policy::Policy;
 use std::collections::VecDeque;
@@ -55,9 +55,27 @@ impl Allocator {
         }
     }
 
-    const fn is_in_c(self) -> bool {
+    pub(super) const fn is_in_c(self) -> bool {
         matches!(self, Allocator::Global | Allocator::Private)
     }
+}
+
+/// What the proposed allocator does better than it was published. All off: as published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct Improve {
+    /// A remote heap is locked, searched and unlocked by one message instead of two.
+    pub one_message: bool,
+    /// Cycles for which a node believes that a heap is still as full as it said; 0: it never does. Takes
+    /// part in the order `hinted` only.
+    pub trusted_for: u64,
+    /// The middle node of each 8 x 8 keeps a summary, and searches read it.
+    pub summary: bool,
+    /// Bytes of the pages that nodes borrow instead of blocks; 0: none.
+    pub page_bytes: u32,
+    /// Frees of another node's blocks that travel in one message; 1: each alone, and waited for.
+    pub batch: usize,
+    /// Cycles after which an unfilled batch leaves.
+    pub batch_age: u64,
 }
 
 /// Everything but the load.
@@ -73,6 +91,8 @@ pub struct Setup {
     pub order: Order,
     /// Rounds over busy heaps before waiting at each.
     pub rounds: u32,
+    /// What the proposed allocator does better.
+    pub improve: Improve,
     /// What things cost.
     pub costs: Costs,
     /// Events before anything is counted.
@@ -93,6 +113,12 @@ pub enum BadRun {
     /// A table is fixed before the run.
     #[error("priority tables know no hints: microcoded goes by index, distance or rotated")]
     Hinted,
+    /// Only a search that goes from heap to heap can be improved so.
+    #[error("only the proposed allocator has improvements, not {0}")]
+    Improved(&'static str),
+    /// More than a message holds.
+    #[error("a batch has at most {MAX_BATCH} frees, not {0}")]
+    Batch(usize),
 }
 
 /// Runs `load` on fresh heaps with policy `P`.
@@ -104,11 +130,15 @@ pub fn run<P: Policy>(setup: &Setup, load: &mut impl Load) -> Result<Run, BadRun
     if setup.allocator == Allocator::Microcoded && setup.order == Order::Hinted {
         return Err(BadRun::Hinted);
     }
-    let sites = Sites::<P>::new(
-        setup.mesh.heaps(),
-        setup.heap_bytes,
-        setup.allocator == Allocator::Global,
-    )?;
+    if setup.allocator != Allocator::Proposed && setup.improve != Improve::default() {
+        return Err(BadRun::Improved(setup.allocator.name()));
+    }
+    if setup.improve.batch > MAX_BATCH {
+        return Err(BadRun::Batch(setup.improve.batch));
+    }
+    let shared = setup.allocator == Allocator::Global;
+    let page_bytes = setup.improve.page_bytes;
+    let sites = Sites::<P>::new(setup.mesh.heaps(), setup.heap_bytes, shared, page_bytes)?;
     let mut world = World::new(setup, sites, load);
     world.begin();
     world.until_the_end();
@@ -117,7 +147,7 @@ pub fn run<P: Policy>(setup: &Setup, load: &mut impl Load) -> Result<Run, BadRun
 
 /// What happens.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     /// A core goes on.
     Core(HeapId),
     /// A core's rest between rounds is over.
@@ -130,39 +160,78 @@ enum Event {
     Answered(u32),
 }
 
-/// A message: a command on its way, and what became of it.
+/// What a message wants of its home.
 #[derive(Clone, Copy, Debug)]
-struct Message {
-    from: HeapId,
-    home: HeapId,
-    ask: Ask,
-    /// Nobody waits for the answer.
-    posted: bool,
+pub(super) enum What {
+    /// For the call that `from` is making; it waits for the answer.
+    Ask(Ask),
+    /// The lock of the one heap is given back.
+    Unlock,
+    /// Objects to be freed.
+    Frees(Batch<u32>),
+    /// A lent page comes home.
+    Page(u32),
+    /// The heap of that bit reaches that level: for the summary that `home` keeps.
+    Told(u32, usize),
+    /// Read the summary; `from` waits for it.
+    Consult,
+}
+
+impl What {
+    /// How it comes to the gate of its home, if it has to.
+    pub(super) const fn at_the_gate(&self) -> Option<Ask> {
+        match self {
+            What::Ask(ask) => Some(*ask),
+            What::Unlock => Some(Ask::Take),
+            What::Frees(_) | What::Page(_) => Some(Ask::Free),
+            What::Told(..) | What::Consult => None,
+        }
+    }
+
+    /// Whether `from` waits for an answer.
+    pub(super) const fn is_answered(&self) -> bool {
+        matches!(self, What::Ask(_) | What::Consult)
+    }
+}
+
+/// A message on its way, and what became of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) from: HeapId,
+    pub(super) home: HeapId,
+    pub(super) what: What,
     /// What finding this heap cost, and giving the command.
-    found: u64,
-    command: u64,
-    sent: u64,
-    arrived: u64,
-    started: u64,
-    done: u64,
-    answer: Answer,
+    pub(super) found: u64,
+    pub(super) command: u64,
+    pub(super) sent: u64,
+    pub(super) arrived: u64,
+    pub(super) started: u64,
+    pub(super) done: u64,
+    pub(super) answer: Answer,
+    /// The longest free block of `home` afterwards, in bytes.
+    pub(super) room: u64,
 }
 
 /// A core and the call that it is making.
 #[derive(Debug)]
-struct Core {
-    act: Act,
-    search: Search,
-    full: Vec<u64>,
-    begun: u64,
-    spent: Cycles,
-    counts: NodeCounts,
+pub(super) struct Core {
+    pub(super) act: Act,
+    pub(super) search: Search,
+    pub(super) full: Vec<u64>,
+    pub(super) begun: u64,
+    pub(super) spent: Cycles,
+    pub(super) counts: NodeCounts,
     /// Where the object went.
-    served_by: Option<HeapId>,
+    pub(super) served_by: Option<HeapId>,
+    /// What its node has heard of others; empty unless it goes by hints.
+    pub(super) hints: Vec<Hint>,
+    /// What the summary of its tile said, in this call.
+    pub(super) summary: Option<u64>,
+    pub(super) batch: Batch<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Search {
+pub(super) enum Search {
     None,
     Global(Global),
     Table(PriorityTable),
@@ -171,37 +240,43 @@ enum Search {
 
 /// A node's controller, as others see it.
 #[derive(Debug, Default)]
-struct Controller {
-    gate: Gate,
+pub(super) struct Controller {
+    pub(super) gate: Gate,
     /// At work for others.
-    at_work: bool,
+    pub(super) at_work: bool,
     /// Messages from elsewhere, in the order of arrival.
-    queue: VecDeque<u32>,
+    pub(super) queue: VecDeque<u32>,
     /// Messages that wait for the lock, in order.
-    waiting: VecDeque<u32>,
+    pub(super) waiting: VecDeque<u32>,
+    /// Of its tile, where it keeps one.
+    pub(super) summary: Summary,
+    /// The level that its heap has told the keeper.
+    pub(super) told: usize,
 }
 
-struct World<'a, P, L> {
-    setup: &'a Setup,
-    costs: Costs,
-    load: &'a mut L,
-    sites: Sites<P>,
-    network: Network,
-    agenda: Agenda<Event>,
-    cores: Vec<Core>,
-    controllers: Vec<Controller>,
-    messages: Vec<Message>,
-    unused: Vec<u32>,
-    now: u64,
-    events: u64,
-    run: Run,
+/// A run under way.
+pub(super) struct World<'a, P, L> {
+    pub(super) setup: &'a Setup,
+    pub(super) costs: Costs,
+    pub(super) load: &'a mut L,
+    pub(super) sites: Sites<P>,
+    pub(super) network: Network,
+    pub(super) agenda: Agenda<Event>,
+    pub(super) cores: Vec<Core>,
+    pub(super) controllers: Vec<Controller>,
+    pub(super) messages: Vec<Message>,
+    pub(super) unused: Vec<u32>,
+    pub(super) now: u64,
+    pub(super) events: u64,
+    pub(super) run: Run,
     /// What the network had carried when counting began.
-    before: (u64, u64, u64),
+    pub(super) before: (u64, u64, u64),
 }
 
 impl<'a, P: Policy, L: Load> World<'a, P, L> {
     fn new(setup: &'a Setup, sites: Sites<P>, load: &'a mut L) -> Self {
         let heaps = setup.mesh.heaps();
+        let told = level(u64::MAX);
         let core = |_| Core {
             act: Act::Pause,
             search: Search::None,
@@ -210,6 +285,9 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
             spent: Cycles::default(),
             counts: NodeCounts::default(),
             served_by: None,
+            hints: vec![Hint::default(); if setup.order == Order::Hinted { heaps } else { 0 }],
+            summary: None,
+            batch: Batch::new(),
         };
         World {
             setup,
@@ -219,7 +297,7 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
             network: Network::new(setup.mesh),
             agenda: Agenda::new(),
             cores: (0..heaps).map(core).collect(),
-            controllers: (0..heaps).map(|_| Controller::default()).collect(),
+            controllers: (0..heaps).map(|_| Controller { told, ..Controller::default() }).collect(),
             messages: Vec::new(),
             unused: Vec::new(),
             now: 0,
@@ -249,396 +327,14 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
         }
     }
 
-    fn is_counting(&self) -> bool {
+    pub(super) fn is_counting(&self) -> bool {
         self.events >= self.setup.warm_up
-    }
-}
-
-/// The core: what it does next, and the call from beginning to end.
-impl<P: Policy, L: Load> World<'_, P, L> {
-    fn act(&mut self, node: HeapId) {
-        let act = self.load.next(node);
-        let counting = self.is_counting();
-        let core = &mut self.cores[node.index()];
-        core.act = act;
-        match act {
-            Act::Think(cycles) => {
-                if counting {
-                    core.counts.thought += cycles;
-                }
-                self.load.done(node, act, true);
-                self.agenda.enter(self.now + cycles, Event::Core(node));
-            }
-            Act::Pause => {}
-            Act::Malloc { .. } | Act::Free { .. } => self.call(node),
-        }
-    }
-
-    fn call(&mut self, node: HeapId) {
-        let setup = self.setup;
-        let rest = Walk::new(setup.order, setup.mesh, node);
-        let core = &mut self.cores[node.index()];
-        (core.begun, core.spent, core.served_by) = (self.now, Cycles::default(), None);
-        core.search = match setup.allocator {
-            Allocator::Global => Search::Global(Global::new(FIRST)),
-            Allocator::Private => Search::Global(Global::new(node)),
-            Allocator::Microcoded => Search::Table(PriorityTable::new(rest)),
-            Allocator::Proposed => Search::Lazy(Lazy::new(rest, setup.rounds)),
-        };
-        let mut at = self.now;
-        if setup.allocator != Allocator::Microcoded {
-            core.spent.work += self.costs.c_call;
-            at += self.costs.c_call;
-        }
-        match core.act {
-            Act::Free { object } if !setup.allocator.is_in_c() => self.free(node, object, at),
-            _ => self.step(node, None, at),
-        }
-    }
-
-    /// Finds the owner and sends it the free.
-    fn free(&mut self, node: HeapId, object: u32, at: u64) {
-        let Some(owner) = self.sites.owner(object) else { return self.end(node, true, at) };
-        let found = match self.setup.allocator {
-            Allocator::Microcoded => {
-                let rest = Walk::new(self.setup.order, self.setup.mesh, node);
-                self.costs.record * record_of(rest, owner) as u64
-            }
-            _ => self.costs.c_map,
-        };
-        self.cores[node.index()].served_by = Some(owner);
-        self.send(node, owner, Ask::Free, found, at);
-    }
-
-    /// The search goes on at `at`, after `answer`.
-    fn step(&mut self, node: HeapId, answer: Option<Answer>, at: u64) {
-        let core = &mut self.cores[node.index()];
-        let step = match &mut core.search {
-            Search::None => return,
-            Search::Global(search) => search.next(answer),
-            Search::Table(search) => search.next(answer),
-            Search::Lazy(search) => search.next(answer, &mut HeapSet::over(&mut core.full)),
-        };
-        match step {
-            Step::Ask(_, Ask::Take) if self.setup.allocator.is_in_c() => self.work_in_c(node, at),
-            Step::Ask(home, ask) => {
-                let found = self.finding(node, home, ask);
-                self.send(node, home, ask, found, at);
-            }
-            Step::Rest(round) => {
-                let rest = self.costs.rest(round);
-                core.spent.wait += rest;
-                self.agenda.enter(at + rest, Event::Rested(node));
-            }
-            Step::Served(_) => self.end(node, true, at),
-            Step::Full => self.end(node, false, at),
-        }
-    }
-
-    /// What it costs to come to that heap in the search.
-    fn finding(&self, node: HeapId, home: HeapId, ask: Ask) -> u64 {
-        match self.setup.allocator {
-            Allocator::Microcoded => self.costs.record,
-            Allocator::Proposed if home != node && ask != Ask::Take => self.costs.c_probe,
-            _ => 0,
-        }
-    }
-
-    fn end(&mut self, node: HeapId, served: bool, at: u64) {
-        let counting = self.is_counting();
-        let core = &mut self.cores[node.index()];
-        let (act, spent) = (core.act, core.spent);
-        debug_assert_eq!(at - core.begun, spent.total(), "every cycle has a cause");
-        if counting {
-            let counts = &mut core.counts;
-            counts.events += 1;
-            counts.cycles += spent;
-            self.run.events += 1;
-            self.run.cycles += spent;
-            if let Act::Malloc { size, .. } = act {
-                self.run.mallocs += 1;
-                self.run.remote_mallocs +=
-                    u64::from(core.served_by.is_some_and(|home| home != node));
-                if !served {
-                    core.counts.refused += 1;
-                    self.run.refused += 1;
-                    let spurious = self.sites.room_since(size, core.begun).is_some();
-                    let all = self.setup.allocator != Allocator::Private;
-                    self.run.spurious += u64::from(spurious && all);
-                }
-            }
-        }
-        self.events += 1;
-        if self.events == self.setup.warm_up {
-            self.begin_counting();
-        }
-        self.load.done(node, act, served);
-        self.agenda.enter(at, Event::Core(node));
-        while let Some(woken) = self.load.woken() {
-            self.agenda.enter(at, Event::Core(woken));
-        }
-    }
-}
-
-/// Messages and controllers.
-impl<P: Policy, L: Load> World<'_, P, L> {
-    /// Gives the command at `at`; it is on its way when it has been given.
-    fn send(&mut self, from: HeapId, home: HeapId, ask: Ask, found: u64, at: u64) {
-        let Costs { command, v2p, .. } = self.costs;
-        // What lies on another node is shared memory, and so is whatever is freed.
-        let command = command + if ask == Ask::Free || from != home { v2p } else { 0 };
-        self.run.asked += u64::from(self.is_counting() && ask != Ask::Take);
-        let sent = at + found + command;
-        let message = self.message(Message {
-            from,
-            home,
-            ask,
-            posted: false,
-            found,
-            command,
-            sent,
-            arrived: sent,
-            started: sent,
-            done: sent,
-            answer: Answer::Full,
-        });
-        self.depart(message);
-    }
-
-    fn message(&mut self, message: Message) -> u32 {
-        if let Some(unused) = self.unused.pop() {
-            self.messages[unused as usize] = message;
-            return unused;
-        }
-        self.messages.push(message);
-        (self.messages.len() - 1) as u32
-    }
-
-    fn depart(&mut self, id: u32) {
-        let Message { from, home, sent, .. } = self.messages[id as usize];
-        let arrived = match from == home {
-            true => sent,
-            false => self.network.send(&self.costs, from, home, self.costs.flits_out, sent),
-        };
-        self.messages[id as usize].arrived = arrived;
-        self.agenda.enter(arrived, Event::Arrive(id));
-    }
-
-    fn arrive(&mut self, id: u32) {
-        let Message { from, home, .. } = self.messages[id as usize];
-        if from == home {
-            return self.enter(id);
-        }
-        self.controllers[home.index()].queue.push_back(id);
-        self.take_up(home);
-    }
-
-    /// The half of the controller that serves others takes up its next message, if it is idle.
-    fn take_up(&mut self, home: HeapId) {
-        while !self.controllers[home.index()].at_work {
-            let Some(id) = self.controllers[home.index()].queue.pop_front() else { return };
-            self.enter(id);
-        }
-    }
-
-    /// A message comes to the gate.
-    fn enter(&mut self, id: u32) {
-        let Message { from, home, ask, .. } = self.messages[id as usize];
-        let controller = &mut self.controllers[home.index()];
-        let pass = controller.gate.arrive(from, ask);
-        if pass == Pass::Wait {
-            controller.waiting.push_back(id);
-            return;
-        }
-        debug_assert_ne!(pass, Pass::Refused, "only a holder sends Take");
-        let answer = if pass == Pass::Go { self.perform(id) } else { Answer::Busy };
-        let cycles = self.service(ask, answer);
-        let message = &mut self.messages[id as usize];
-        (message.answer, message.started, message.done) = (answer, self.now, self.now + cycles);
-        self.agenda.enter(self.now + cycles, Event::Done(id));
-        if from != home {
-            self.controllers[home.index()].at_work = true;
-            if self.is_counting() {
-                let counts = &mut self.cores[home.index()].counts;
-                counts.served += 1;
-                counts.busy += cycles;
-            }
-        }
-    }
-
-    /// What was let in happens to the heap, whose lock is held until it is done.
-    fn perform(&mut self, id: u32) -> Answer {
-        let Message { from, home, ask, .. } = self.messages[id as usize];
-        match (ask, self.cores[from.index()].act) {
-            (Ask::Lock | Ask::TryLock, _) => Answer::Locked,
-            // The core has done it itself; this gives the lock back.
-            (Ask::Take, _) if self.setup.allocator.is_in_c() => Answer::Freed,
-            (Ask::Take | Ask::Alloc, Act::Malloc { object, size }) => {
-                match self.sites.alloc(object, home, size, self.now) {
-                    Some(home) => {
-                        self.cores[from.index()].served_by = Some(home);
-                        Answer::Served
-                    }
-                    None => Answer::Full,
-                }
-            }
-            (Ask::Free, Act::Free { object }) => {
-                self.sites.free(object, self.now);
-                Answer::Freed
-            }
-            _ => Answer::Full,
-        }
-    }
-
-    /// How long the controller is at it.
-    fn service(&self, ask: Ask, answer: Answer) -> u64 {
-        let costs = &self.costs;
-        let full = match self.setup.allocator {
-            Allocator::Microcoded => costs.full_exhaustive,
-            _ => costs.full_lazy,
-        };
-        let heap = match answer {
-            Answer::Served => costs.alloc,
-            Answer::Freed => costs.free,
-            Answer::Full => full,
-            Answer::Locked | Answer::Busy => 0,
-        };
-        match ask {
-            Ask::Lock | Ask::TryLock => costs.lock,
-            Ask::Take if self.setup.allocator.is_in_c() => costs.unlock,
-            Ask::Take => heap + costs.unlock,
-            Ask::Alloc | Ask::Free => costs.lock + heap + costs.unlock,
-        }
-    }
-
-    fn done(&mut self, id: u32) {
-        let Message { from, home, ask, posted, answer, .. } = self.messages[id as usize];
-        let controller = &mut self.controllers[home.index()];
-        if from != home {
-            controller.at_work = false;
-        }
-        let free = answer != Answer::Busy && controller.gate.leave(ask);
-        if let Some(first) = free.then(|| controller.waiting.pop_front()).flatten() {
-            self.resume(first);
-        }
-        self.take_up(home);
-        if posted {
-            self.unused.push(id);
-        } else if from == home {
-            self.answered(id);
-        } else {
-            let back = self.network.send(&self.costs, home, from, self.costs.flits_back, self.now);
-            self.agenda.enter(back, Event::Answered(id));
-        }
-    }
-
-    /// The lock that it waited for is free: in at once, or, while the half that serves others is at
-    /// work, first in its queue.
-    fn resume(&mut self, id: u32) {
-        let Message { from, home, .. } = self.messages[id as usize];
-        let controller = &mut self.controllers[home.index()];
-        if from != home && controller.at_work {
-            controller.queue.push_front(id);
-        } else {
-            self.enter(id);
-        }
-    }
-
-    /// The answer is back at the core that waits for it.
-    fn answered(&mut self, id: u32) {
-        let message = self.messages[id as usize];
-        self.unused.push(id);
-        let spent = &mut self.cores[message.from.index()].spent;
-        let Message { sent, arrived, started, done, found, command, answer, .. } = message;
-        spent.travel += arrived - sent + self.now - done;
-        spent.wait += started - arrived;
-        spent.search += found;
-        let own = command + done - started;
-        match answer {
-            Answer::Served | Answer::Freed => spent.work += own,
-            Answer::Locked if self.setup.allocator.is_in_c() => spent.work += own,
-            Answer::Locked | Answer::Busy | Answer::Full => spent.search += own,
-        }
-        let now = self.now;
-        match answer {
-            Answer::Freed => self.end(message.from, true, now),
-            answer => self.step(message.from, Some(answer), now),
-        }
-    }
-}
-
-/// The allocator in C: under the lock, the core itself goes through the heap.
-impl<P: Policy, L: Load> World<'_, P, L> {
-    fn work_in_c(&mut self, node: HeapId, at: u64) {
-        let act = self.cores[node.index()].act;
-        let costs = self.costs;
-        let (answer, place, work, accesses) = match act {
-            Act::Malloc { object, size } => {
-                let home = if self.setup.allocator == Allocator::Global { FIRST } else { node };
-                match self.sites.alloc(object, home, size, at) {
-                    Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
-                    None => (Answer::Full, home, costs.full_lazy, costs.c_alloc_accesses),
-                }
-            }
-            Act::Free { object } => {
-                let place = self.sites.owner(object).unwrap_or(node);
-                self.sites.free(object, at);
-                (Answer::Freed, place, costs.c_free, costs.c_free_accesses)
-            }
-            Act::Think(_) | Act::Pause => return,
-        };
-        let touched = self.touch(node, place, accesses, at + work);
-        let core = &mut self.cores[node.index()];
-        core.spent.work += work + accesses * costs.c_access;
-        core.spent.travel += touched - (at + work + accesses * costs.c_access);
-        core.served_by = (answer == Answer::Served).then_some(place);
-        let end = self.unlock(node, touched);
-        match answer {
-            Answer::Freed => self.end(node, true, end),
-            answer => self.step(node, Some(answer), end),
-        }
-    }
-
-    /// So many accesses to the memory of `place`, one after the other: when the last is done.
-    fn touch(&mut self, node: HeapId, place: HeapId, accesses: u64, at: u64) -> u64 {
-        let costs = self.costs;
-        if node == place {
-            return at + accesses * costs.c_access;
-        }
-        (0..accesses).fold(at, |at, _| {
-            let there = self.network.send(&costs, node, place, costs.flits_out, at);
-            let done = there + costs.c_access;
-            self.network.send(&costs, place, node, costs.flits_back, done)
-        })
-    }
-
-    /// Gives the lock back without waiting for it to arrive: when the core goes on.
-    fn unlock(&mut self, node: HeapId, at: u64) -> u64 {
-        let home = if self.setup.allocator == Allocator::Global { FIRST } else { node };
-        let command = self.costs.command;
-        let sent = at + command;
-        self.cores[node.index()].spent.work += command;
-        let message = self.message(Message {
-            from: node,
-            home,
-            ask: Ask::Take,
-            posted: true,
-            found: 0,
-            command,
-            sent,
-            arrived: sent,
-            started: sent,
-            done: sent,
-            answer: Answer::Freed,
-        });
-        self.depart(message);
-        sent
     }
 }
 
 /// Counting.
 impl<P: Policy, L: Load> World<'_, P, L> {
-    fn begin_counting(&mut self) {
+    pub(super) fn begin_counting(&mut self) {
         self.before = (self.now, self.network.messages(), self.network.hops());
     }
 
@@ -658,7 +354,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
 }
 
 /// Where the lock of the one heap is.
-const FIRST: HeapId = match HeapId::new(0) {
+pub(super) const FIRST: HeapId = match HeapId::new(0) {
     Some(heap) => heap,
     None => panic!("there is a first heap"),
 };

@@ -3,13 +3,23 @@
 use crate::region::SimMemory;
 use freehold_core::blocks::Granules;
 use freehold_core::check::Broken;
-use freehold_core::place::mesh::{BadMap, HeapId, SpaceMap};
+use freehold_core::place::mesh::{BadMap, HeapId, MAX_PAGE, Pages, SpaceMap};
 use freehold_core::policy::Policy;
 use freehold_core::units::Align;
+use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
 /// The shortest heap, in bytes: a few blocks.
 pub const MIN_HEAP: u64 = 256;
+
+/// Pages that the longest free block of a lender must hold.
+const PLENTY: u64 = 3;
+
+/// Empty pages that a node keeps: it often needs the next one soon.
+const KEPT: usize = 1;
+
+/// The first name of an object that has parted with its own.
+const PARTED: u32 = 1 << 31;
 
 /// Heaps that cannot be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,6 +36,29 @@ pub enum BadHeaps {
     /// The policy wants more.
     #[error("a heap of {0} bytes is too short for the policy")]
     Policy(u64),
+    /// No page.
+    #[error("a page to borrow has a multiple of 16 bytes, at most {MAX_PAGE}, not {0}; 0 is none")]
+    Page(u32),
+}
+
+/// Where an object lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Place {
+    #[default]
+    Nowhere,
+    /// A block of its own, at this address.
+    Block(u32),
+    /// In a page that this node has borrowed.
+    InPage(u32, HeapId),
+}
+
+/// Who has to do with an object: they differ where its page was lent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// Whose memory it is, by its address.
+    pub home: HeapId,
+    /// Who knows of it.
+    pub holder: HeapId,
 }
 
 /// The longest free block of a heap, and since when.
@@ -40,12 +73,14 @@ struct Room {
 struct Site<P> {
     policy: P,
     base: NonNull<u8>,
+    /// Borrowed from others.
+    pages: Option<Pages>,
     /// Over time: what a search that fails is judged by.
     rooms: Vec<Room>,
 }
 
-/// All heaps and the objects in them. Invariant: an address in `objects` is that of a used block, and no
-/// other object has it.
+/// All heaps and the objects in them. Invariant: every used block of a policy is that of one object's
+/// `Place::Block` or of one address in `lent`.
 #[derive(Debug)]
 pub struct Sites<P> {
     /// One for each node, or one for all. Dropped before the memory.
@@ -53,17 +88,34 @@ pub struct Sites<P> {
     _memory: Vec<SimMemory>,
     map: SpaceMap<Vec<u32>>,
     heap_bytes: u64,
-    objects: Vec<Option<u32>>,
+    objects: Vec<Place>,
+    /// Objects that their program has freed and whose frees are on their way: their own names may be in use
+    /// again. By number, from [`PARTED`] on.
+    parted: Vec<Place>,
+    /// Names from [`PARTED`] on that are free for use.
+    unused: Vec<u32>,
+    /// Addresses of lent pages.
+    lent: BTreeSet<u32>,
 }
 
 impl<P: Policy> Sites<P> {
-    /// `heaps` heaps of `heap_bytes` each; `shared`: all of them one region with one policy.
+    /// `heaps` heaps of `heap_bytes` each; `shared`: all of them one region with one policy;
+    /// `page_bytes`: of the pages that nodes lend each other, or 0.
     ///
     /// # Errors
     /// See [`BadHeaps`].
-    pub fn new(heaps: usize, heap_bytes: u64, shared: bool) -> Result<Sites<P>, BadHeaps> {
+    pub fn new(
+        heaps: usize,
+        heap_bytes: u64,
+        shared: bool,
+        page_bytes: u32,
+    ) -> Result<Sites<P>, BadHeaps> {
         if heap_bytes < MIN_HEAP || !heap_bytes.is_multiple_of(16) {
             return Err(BadHeaps::Length(heap_bytes));
+        }
+        let pages = Pages::new(page_bytes);
+        if page_bytes > 0 && pages.is_none() {
+            return Err(BadHeaps::Page(page_bytes));
         }
         let map = SpaceMap::new(&vec![heap_bytes; heaps], vec![0; heaps])?;
         let (count, len) =
@@ -79,50 +131,165 @@ impl<P: Policy> Sites<P> {
             let base = region.base();
             let policy = P::new(region).ok_or(BadHeaps::Policy(len))?;
             let rooms = vec![Room { since: 0, granules: granules(policy.largest_free()) }];
-            sites.push(Site { policy, base, rooms });
+            sites.push(Site { policy, base, pages, rooms });
         }
-        Ok(Sites { sites, _memory: memory, map, heap_bytes, objects: Vec::new() })
+        let (objects, parted, unused) = (Vec::new(), Vec::new(), Vec::new());
+        let lent = BTreeSet::new();
+        Ok(Sites { sites, _memory: memory, map, heap_bytes, objects, parted, unused, lent })
     }
 
-    /// Takes a block of `size` bytes of `heap` for `object` at `now`: the heap it lies in, which is
-    /// another where all are one region. `None` when there is none, or the object has one already.
+    /// Takes a block of `size` bytes of `heap`, or of the pages it borrowed, for `object` at `now`: whose
+    /// memory it is. `None` when there is none, or the object has one already.
     pub fn alloc(&mut self, object: u32, heap: HeapId, size: u64, now: u64) -> Option<HeapId> {
+        if self.place(object) != Place::Nowhere {
+            return None;
+        }
+        let place = match self.block(heap, size, now) {
+            Some(address) => Place::Block(address),
+            None => self.in_page(heap, size, now)?,
+        };
+        self.settle(object, place)
+    }
+
+    /// As [`alloc`](Self::alloc) for a node that has borrowed nothing yet that would do: `heap` lends it a
+    /// page, in which the object lies. `None` where there is no page to be had.
+    pub fn lend(
+        &mut self,
+        object: u32,
+        heap: HeapId,
+        borrower: HeapId,
+        size: u64,
+        now: u64,
+    ) -> Option<HeapId> {
+        let pages = self.sites.get(borrower.index())?.pages?;
+        let fits = u64::from(pages.page_bytes()) >= size && pages.has_slot();
+        if !fits || self.place(object) != Place::Nowhere {
+            return None;
+        }
+        // Only who has plenty lends: of a page that is half used, the other half is lost to others.
+        let has = self.sites.get(heap.index())?.policy.largest_free();
+        if has < PLENTY * u64::from(pages.page_bytes()) {
+            return None;
+        }
+        let page = self.block(heap, pages.page_bytes().into(), now)?;
+        self.lent.insert(page);
+        let site = self.sites.get_mut(borrower.index())?;
+        site.pages.as_mut()?.add(page);
+        let place = self.in_page(borrower, size, now)?;
+        self.settle(object, place)
+    }
+
+    /// Gives an object another name until it is freed; its own may be used again.
+    pub fn part(&mut self, object: u32) -> u32 {
+        let place = self.slot(object).map_or(Place::Nowhere, std::mem::take);
+        let name = self.unused.pop().unwrap_or_else(|| {
+            self.parted.push(Place::Nowhere);
+            PARTED + self.parted.len() as u32 - 1
+        });
+        if let Some(slot) = self.slot(name) {
+            *slot = place;
+        }
+        name
+    }
+
+    fn slot(&mut self, object: u32) -> Option<&mut Place> {
+        match object.checked_sub(PARTED) {
+            Some(parted) => self.parted.get_mut(parted as usize),
+            None => self.objects.get_mut(object as usize),
+        }
+    }
+
+    fn place(&self, object: u32) -> Place {
+        let slot = match object.checked_sub(PARTED) {
+            Some(parted) => self.parted.get(parted as usize),
+            None => self.objects.get(object as usize),
+        };
+        slot.copied().unwrap_or_default()
+    }
+
+    fn settle(&mut self, object: u32, place: Place) -> Option<HeapId> {
         let at = object as usize;
         if self.objects.len() <= at {
-            self.objects.resize(at + 1, None);
+            self.objects.resize(at + 1, Place::Nowhere);
         }
+        self.objects[at] = place;
+        self.owner(object).map(|owner| owner.home)
+    }
+
+    /// A block of the policy over `heap`: its address.
+    fn block(&mut self, heap: HeapId, size: u64, now: u64) -> Option<u32> {
         let (number, before) = self.site_of(heap);
-        let site = self.sites.get_mut(number).filter(|_| self.objects[at].is_none())?;
+        let site = self.sites.get_mut(number)?;
         let payload = site.policy.alloc(size, Align::ONE, &mut ())?;
         let offset = before + (payload.addr().get() - site.base.addr().get()) as u64;
         site.look(now);
         let home = HeapId::new((offset / self.heap_bytes) as usize)?;
-        self.objects[at] = self.map.address(home, (offset % self.heap_bytes) as u32);
-        Some(home)
+        self.map.address(home, (offset % self.heap_bytes) as u32)
     }
 
-    /// The heap that `object` lies in, by its address.
-    pub fn owner(&self, object: u32) -> Option<HeapId> {
-        let address = (*self.objects.get(object as usize)?)?;
-        self.map.find(address).ok().map(|(heap, _)| heap)
+    fn in_page(&mut self, holder: HeapId, size: u64, now: u64) -> Option<Place> {
+        let site = self.sites.get_mut(holder.index())?;
+        let address = site.pages.as_mut()?.alloc(size)?;
+        site.look(now);
+        Some(Place::InPage(address, holder))
     }
 
-    /// Frees the block of `object` at `now`. Whether it had one.
-    pub fn free(&mut self, object: u32, now: u64) -> bool {
-        let taken = self.objects.get_mut(object as usize).and_then(Option::take);
-        let Some(Ok((heap, offset))) = taken.map(|address| self.map.find(address)) else {
-            return false;
+    /// Who has to do with `object`.
+    pub fn owner(&self, object: u32) -> Option<Owner> {
+        let (address, holder) = match self.place(object) {
+            Place::Nowhere => return None,
+            Place::Block(address) => (address, None),
+            Place::InPage(address, holder) => (address, Some(holder)),
         };
+        let (home, _) = self.map.find(address).ok()?;
+        Some(Owner { home, holder: holder.unwrap_or(home) })
+    }
+
+    /// Frees the block of `object` at `now`. A page that became empty and can go home: its address, for
+    /// [`take_back`](Self::take_back), and whose it is.
+    pub fn free(&mut self, object: u32, now: u64) -> Option<(u32, HeapId)> {
+        let place = std::mem::take(self.slot(object)?);
+        if object >= PARTED {
+            self.unused.push(object);
+        }
+        match place {
+            Place::Nowhere => None,
+            Place::Block(address) => {
+                self.free_block(address, now);
+                None
+            }
+            Place::InPage(address, holder) => {
+                let site = self.sites.get_mut(holder.index())?;
+                let pages = site.pages.as_mut()?;
+                let known = pages.free(address);
+                debug_assert!(known, "its holder knows of every object in its pages");
+                let page = pages.take_empty(KEPT);
+                site.look(now);
+                let page = page?;
+                self.map.find(page).ok().map(|(heap, _)| (page, heap))
+            }
+        }
+    }
+
+    /// A page is home again.
+    pub fn take_back(&mut self, page: u32, now: u64) {
+        if self.lent.remove(&page) {
+            self.free_block(page, now);
+        }
+    }
+
+    /// Frees a block whose address has just been taken out of `objects` or `lent`.
+    fn free_block(&mut self, address: u32, now: u64) {
+        let Ok((heap, offset)) = self.map.find(address) else { return };
         let (number, before) = self.site_of(heap);
         let within = heap.index() as u64 * self.heap_bytes + u64::from(offset) - before;
-        let Some(site) = self.sites.get_mut(number) else { return false };
-        // SAFETY: `alloc` made the address of a payload of this site, so it lies in its region.
+        let Some(site) = self.sites.get_mut(number) else { return };
+        // SAFETY: `block` made the address of a payload of this site, so it lies in its region.
         let payload = unsafe { site.base.add(within as usize) };
-        // SAFETY: by the invariant of `objects` the block is used, and its address has just been taken
+        // SAFETY: by the invariant of `Sites` the block is used, and what named it has just been taken
         // out, so that it is freed once.
         unsafe { site.policy.free(payload, &mut ()) };
         site.look(now);
-        true
     }
 
     /// The policy over `heap`, and where its region begins, in bytes from the base of the map.
@@ -140,25 +307,40 @@ impl<P: Policy> Sites<P> {
         HeapId::new(self.sites.iter().position(|site| site.had_room(need, began))?)
     }
 
-    /// Objects that have a block.
-    pub fn live(&self) -> usize {
-        self.objects.iter().flatten().count()
+    /// Bytes of the longest free block of `heap` or its pages.
+    pub fn room(&self, heap: HeapId) -> u64 {
+        self.sites.get(self.site_of(heap).0).map_or(0, |site| u64::from(site.room()) * 16)
     }
 
-    /// Whether all policies are whole.
+    /// Objects that have a block.
+    pub fn live(&self) -> usize {
+        let all = self.objects.iter().chain(&self.parted);
+        all.filter(|&&place| place != Place::Nowhere).count()
+    }
+
+    /// Whether all policies and pages are whole, and nothing in them is nobody's.
     ///
     /// # Errors
     /// The first that is not.
     pub fn check(&self) -> Result<(), Broken> {
+        let pages = || self.sites.iter().filter_map(|site| site.pages.as_ref());
         let used: u64 = self.sites.iter().map(|site| site.policy.totals().used_blocks).sum();
-        Broken::unless_equal("every used block is an object's", 0, self.live() as u64, used)?;
+        let in_pages: u64 = pages().map(|pages| u64::from(pages.blocks())).sum();
+        let known = (self.live() + self.lent.len()) as u64;
+        Broken::unless_equal("every block is an object's or lent", 0, known, used + in_pages)?;
+        pages().try_for_each(Pages::check)?;
         self.sites.iter().try_for_each(|site| site.policy.check())
     }
 }
 
 impl<P: Policy> Site<P> {
+    fn room(&self) -> u32 {
+        let in_pages = self.pages.as_ref().map_or(0, |pages| pages.longest_free() / 16);
+        granules(self.policy.largest_free()).max(in_pages)
+    }
+
     fn look(&mut self, now: u64) {
-        let granules = granules(self.policy.largest_free());
+        let granules = self.room();
         if self.rooms.last().is_none_or(|last| last.granules != granules) {
             self.rooms.push(Room { since: now, granules });
         }

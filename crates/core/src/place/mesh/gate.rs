@@ -43,7 +43,7 @@ impl Gate {
                 self.holder = Some(from);
                 Pass::Go
             }
-            (Ask::TryLock, Some(_)) => Pass::Busy,
+            (Ask::TryLock | Ask::TryAlloc, Some(_)) => Pass::Busy,
             (Ask::Lock | Ask::Alloc | Ask::Free, Some(_)) => Pass::Wait,
         }
     }
@@ -51,7 +51,7 @@ impl Gate {
     /// What was let in is done. Whether the lock is free now, and the first that waits may
     /// [`arrive`](Self::arrive) again: not after `Lock` and `TryLock`, which keep it. O(1).
     pub fn leave(&mut self, ask: Ask) -> bool {
-        if matches!(ask, Ask::Take | Ask::Alloc | Ask::Free) {
+        if !matches!(ask, Ask::Lock | Ask::TryLock) {
             self.holder = None;
         }
         self.holder.is_none()

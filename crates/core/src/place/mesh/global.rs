@@ -23,7 +23,7 @@ impl Global {
         match answer {
             None | Some(Answer::Busy) => Step::Ask(self.home, Ask::Lock),
             Some(Answer::Locked) => Step::Ask(self.home, Ask::Take),
-            Some(Answer::Served | Answer::Freed) => Step::Served(self.home),
+            Some(Answer::Served | Answer::Freed | Answer::Lent(_)) => Step::Served(self.home),
             Some(Answer::Full) => Step::Full,
         }
     }

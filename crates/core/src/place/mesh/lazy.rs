@@ -1,9 +1,9 @@
 //! Lazy selection: the own heap, then the first remote one that is free to ask and has room.
 //!
 //! ```text
-//!   own heap ──full──► every remote heap, in order ──► those that were busy, in rounds ──► those still
-//!   (waits)             TryLock: busy -> pass on        after a rest each                   busy: wait
-//!                       got it -> Take                                                      at each
+//!   own heap ─full─► remote heaps,  ─► those that   ─► those that were busy, ─► those still
+//!   (waits)           in order          seemed full     in rounds, after a      busy: wait
+//!                                       to the asker    rest each               at each
 //! ```
 //!
 //! Koutras et al. 2016, figure 3 and section II: "if the allocator tries to acquire the lock of a
@@ -11,6 +11,10 @@
 //! the letter leaves out is what happens when all that might have room are busy: to give up would be
 //! out of memory with memory free. So a few rounds follow, and then one pass that waits at every heap
 //! which has not said itself, to this search, that it is full.
+//!
+//! Ours: the asker may expect some heaps to be full ([`Hints`](super::Hints),
+//! [`Summary`](super::Summary)) and then asks them last; and it may lock, look and unlock in one message
+//! ([`Ask::TryAlloc`]) where the letter takes two.
 
 use super::{Answer, Ask, HeapId, HeapSet, Step, Walk};
 
@@ -24,16 +28,20 @@ pub struct Lazy {
     rest: Walk,
     stage: Stage,
     at: HeapId,
-    /// Remote heaps met in this stage that were busy.
-    open: u32,
+    /// Remote heaps of this stage that were busy, and those that were passed over.
+    busy: u32,
+    passed: u32,
     rounds: u32,
+    one_message: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// The own heap.
     Own,
-    /// All remote heaps, and then, by number of the round, those that were busy.
+    /// The remote heaps that are expected to have room.
+    Expected,
+    /// All that have not said "full", and again, by number of the round.
     Round(u32),
     /// Those that were busy in every round, each waited for.
     Wait,
@@ -41,63 +49,73 @@ enum Stage {
 
 impl Lazy {
     /// A search that has not begun; busy heaps are tried in `rounds` further rounds, at most
-    /// [`MAX_ROUNDS`].
-    pub fn new(rest: Walk, rounds: u32) -> Lazy {
-        let rounds = rounds.min(MAX_ROUNDS);
-        Lazy { start: rest, rest, stage: Stage::Own, at: rest.from(), open: 0, rounds }
+    /// [`MAX_ROUNDS`]. `one_message`: a remote heap is asked by one message instead of two.
+    pub fn new(rest: Walk, rounds: u32, one_message: bool) -> Lazy {
+        let (at, rounds) = (rest.from(), rounds.min(MAX_ROUNDS));
+        Lazy { start: rest, rest, stage: Stage::Own, at, busy: 0, passed: 0, rounds, one_message }
     }
 
     /// The next step, after `answer` to the last one; without at the beginning and after a rest.
-    /// O(1) amortised over a pass.
-    pub fn next(&mut self, answer: Option<Answer>, full: &mut HeapSet<'_>) -> Step {
+    /// `expects` says of a heap whether it seems worth asking at first. O(1) amortised over a pass.
+    pub fn next(
+        &mut self,
+        answer: Option<Answer>,
+        full: &mut HeapSet<'_>,
+        expects: impl Fn(HeapId) -> bool,
+    ) -> Step {
         match answer {
             None if self.stage == Stage::Own => {
                 full.clear();
-                Step::Ask(self.at, Ask::Alloc)
+                return Step::Ask(self.at, Ask::Alloc);
             }
-            None => self.go_on(full),
-            Some(Answer::Locked) => Step::Ask(self.at, Ask::Take),
-            Some(Answer::Served | Answer::Freed) => Step::Served(self.at),
-            Some(Answer::Full) => {
-                full.insert(self.at);
-                self.go_on(full)
-            }
-            Some(Answer::Busy) => {
-                self.open += 1;
-                self.go_on(full)
-            }
+            None => {}
+            Some(Answer::Locked) => return Step::Ask(self.at, Ask::Take),
+            Some(Answer::Served | Answer::Freed | Answer::Lent(_)) => return Step::Served(self.at),
+            Some(Answer::Full) => full.insert(self.at),
+            Some(Answer::Busy) => self.busy += 1,
         }
-    }
-
-    fn go_on(&mut self, full: &HeapSet<'_>) -> Step {
         if self.stage == Stage::Own {
-            self.stage = Stage::Round(0);
+            self.stage = Stage::Expected;
         }
-        let ask = if self.stage == Stage::Wait { Ask::Alloc } else { Ask::TryLock };
-        match self.rest.find(|&heap| !full.contains(heap)) {
-            Some(heap) => {
-                self.at = heap;
-                Step::Ask(heap, ask)
-            }
-            None => self.end_of_stage(full),
-        }
+        self.go_on(full, &expects)
     }
 
-    fn end_of_stage(&mut self, full: &HeapSet<'_>) -> Step {
-        if self.open == 0 {
+    fn go_on(&mut self, full: &HeapSet<'_>, expects: &impl Fn(HeapId) -> bool) -> Step {
+        let ask = match (self.stage, self.one_message) {
+            (Stage::Wait, _) => Ask::Alloc,
+            (_, true) => Ask::TryAlloc,
+            (_, false) => Ask::TryLock,
+        };
+        while let Some(heap) = self.rest.next() {
+            if full.contains(heap) {
+                continue;
+            }
+            if self.stage == Stage::Expected && !expects(heap) {
+                self.passed += 1;
+                continue;
+            }
+            self.at = heap;
+            return Step::Ask(heap, ask);
+        }
+        self.end_of_stage(full, expects)
+    }
+
+    fn end_of_stage(&mut self, full: &HeapSet<'_>, expects: &impl Fn(HeapId) -> bool) -> Step {
+        let (busy, passed) = (self.busy, self.passed);
+        if busy + passed == 0 {
             return Step::Full;
         }
-        self.open = 0;
-        self.rest = self.start;
+        (self.busy, self.passed, self.rest) = (0, 0, self.start);
+        self.stage = match self.stage {
+            Stage::Own | Stage::Expected if passed > 0 => Stage::Round(0),
+            Stage::Own | Stage::Expected if self.rounds > 0 => Stage::Round(1),
+            Stage::Own | Stage::Expected => Stage::Wait,
+            Stage::Round(round) if round < self.rounds => Stage::Round(round + 1),
+            Stage::Round(_) | Stage::Wait => Stage::Wait,
+        };
         match self.stage {
-            Stage::Round(round) if round < self.rounds => {
-                self.stage = Stage::Round(round + 1);
-                Step::Rest(round + 1)
-            }
-            _ => {
-                self.stage = Stage::Wait;
-                self.go_on(full)
-            }
+            Stage::Round(round) if round > 0 => Step::Rest(round),
+            _ => self.go_on(full, expects),
         }
     }
 }

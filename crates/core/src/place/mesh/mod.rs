@@ -7,7 +7,9 @@
 //!   │ lazy            │ ◄────────── Answer::Served ────── │ go, busy, or wait      │
 //!   └─────────────────┘                                   └────────────────────────┘
 //!     order      which remote heap next: index, distance, rotated, hinted
-//!     space_map  address <-> heap and offset                shape  rows, columns, hops
+//!     hints, summary   what the asker knows of others       pages  memory borrowed from them
+//!     space_map  address <-> heap and offset                batch  frees that travel together
+//!     shape      rows, columns, hops
 //! ```
 //!
 //! A search for a block is a plain step machine: it says whom to ask for what, is told the answer,
@@ -22,23 +24,31 @@
 //! Many-Core Embedded Systems With Distributed Shared Memory", IEEE ESL 8 (3), 2016. What the letter
 //! leaves open is chosen here and said where it is.
 
+mod batch;
 mod gate;
 mod global;
 mod heap_set;
+mod hints;
 mod lazy;
 mod order;
+mod pages;
 mod priority_table;
 mod shape;
 mod space_map;
+mod summary;
 
+pub use batch::{Batch, MAX_BATCH};
 pub use gate::{Gate, Pass};
 pub use global::Global;
 pub use heap_set::HeapSet;
+pub use hints::{Hint, Hints};
 pub use lazy::{Lazy, MAX_ROUNDS};
 pub use order::{Order, UnknownOrder, Walk};
+pub use pages::{MAX_PAGE, MAX_PAGES, Pages};
 pub use priority_table::{PriorityTable, record_of};
 pub use shape::{BadMesh, Mesh};
 pub use space_map::{BadMap, Foreign, HSM_BASE, SpaceMap, V2P_BASE};
+pub use summary::{LENGTHS, Summary, Tile, level};
 
 use core::fmt;
 
@@ -84,6 +94,8 @@ pub enum Ask {
     Take,
     /// Wait for the lock, look for a block, unlock: one fused command.
     Alloc,
+    /// The same where the lock is free; never wait.
+    TryAlloc,
     /// Wait for the lock, free a block, unlock.
     Free,
 }
@@ -101,6 +113,8 @@ pub enum Answer {
     Full,
     /// The block is free.
     Freed,
+    /// To a free: the block lies in a page that was lent to this node, which knows of it.
+    Lent(HeapId),
 }
 
 /// What a search wants next.

@@ -17,7 +17,7 @@ pub enum Order {
     Distance,
     /// By number from the own one on, and then from 0.
     Rotated,
-    /// As by distance; who keeps hints asks those first that are not known to be full.
+    /// As by distance, but those last that are known to be full: see [`Hints`](super::Hints).
     Hinted,
 }
 

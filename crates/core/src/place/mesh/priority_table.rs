@@ -33,7 +33,9 @@ impl PriorityTable {
             },
             // A fused command waits, so nobody is busy; if one were, it would be asked again.
             Some(Answer::Busy) => Step::Ask(self.at, Ask::Alloc),
-            Some(Answer::Served | Answer::Locked | Answer::Freed) => Step::Served(self.at),
+            Some(Answer::Served | Answer::Locked | Answer::Freed | Answer::Lent(_)) => {
+                Step::Served(self.at)
+            }
         }
     }
 }

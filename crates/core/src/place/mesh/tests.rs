@@ -39,6 +39,9 @@ struct Meshwork {
     mesh: Mesh,
     lazy: bool,
     order: Order,
+    one_message: bool,
+    /// What everybody believes to have room: anything.
+    expected: u16,
     free: Vec<u32>,
     gates: Vec<Gate>,
     waiting: Vec<VecDeque<usize>>,
@@ -62,6 +65,8 @@ impl Meshwork {
             mesh,
             lazy,
             order,
+            one_message: false,
+            expected: u16::MAX,
             free: blocks.iter().copied().cycle().take(heaps).collect(),
             gates: vec![Gate::default(); heaps],
             waiting: vec![VecDeque::new(); heaps],
@@ -84,7 +89,7 @@ impl Meshwork {
         }
         let rest = Walk::new(self.order, self.mesh, from);
         client.search = match self.lazy {
-            true => Search::Lazy(Lazy::new(rest, 2)),
+            true => Search::Lazy(Lazy::new(rest, 2, self.one_message)),
             false => Search::Table(PriorityTable::new(rest)),
         };
         client.doing = Doing::Searching;
@@ -96,7 +101,10 @@ impl Meshwork {
         let client = &mut self.clients[at];
         let step = match &mut client.search {
             Search::Table(search) => search.next(answer),
-            Search::Lazy(search) => search.next(answer, &mut HeapSet::over(&mut client.full)),
+            Search::Lazy(search) => {
+                let expects = |heap: HeapId| self.expected >> heap.index() & 1 == 1;
+                search.next(answer, &mut HeapSet::over(&mut client.full), expects)
+            }
         };
         match step {
             Step::Ask(heap, ask) => {
@@ -148,11 +156,11 @@ impl Meshwork {
                 *free += 1;
                 Answer::Freed
             }
-            Ask::Take | Ask::Alloc if *free > 0 => {
+            Ask::Take | Ask::Alloc | Ask::TryAlloc if *free > 0 => {
                 *free -= 1;
                 Answer::Served
             }
-            Ask::Take | Ask::Alloc => Answer::Full,
+            Ask::Take | Ask::Alloc | Ask::TryAlloc => Answer::Full,
         };
         if *free == 0 {
             self.clients.iter_mut().for_each(|client| client.roomy[heap.index()] = false);
@@ -192,12 +200,14 @@ proptest! {
     #[test]
     fn any_order_of_messages_keeps_every_block(
         (lazy, order) in orders(),
+        (one_message, expected) in (any::<bool>(), any::<u16>()),
         (rows, columns) in (1_usize..4, 1_usize..4),
         blocks in prop::collection::vec(0_u32..4, 1..9),
         moves in prop::collection::vec((0_usize..9, 0_u8..8), 0..300),
     ) {
         let mesh = Mesh::new(rows, columns).unwrap();
         let mut work = Meshwork::new(mesh, lazy, order, &blocks);
+        (work.one_message, work.expected) = (one_message, expected);
         let all: u32 = work.free.iter().sum();
         for (at, what) in moves {
             let at = at % mesh.heaps();
@@ -229,14 +239,14 @@ fn heap(number: usize) -> HeapId {
 }
 
 fn lazy(mesh: &str, from: usize, rounds: u32) -> Lazy {
-    Lazy::new(Walk::new(Order::Index, mesh.parse().unwrap(), heap(from)), rounds)
+    Lazy::new(Walk::new(Order::Index, mesh.parse().unwrap(), heap(from)), rounds, false)
 }
 
 /// "If the allocator tries to acquire the lock of a remote heap and fails, it should move to the next".
 #[test]
 fn a_busy_heap_is_passed_by_and_the_first_that_fits_is_taken() {
     let (mut search, mut full) = (lazy("2x2", 0, 1), [0]);
-    let mut next = |answer| search.next(answer, &mut HeapSet::over(&mut full));
+    let mut next = |answer| search.next(answer, &mut HeapSet::over(&mut full), |_| true);
     assert_eq!(next(None), Step::Ask(heap(0), Ask::Alloc));
     assert_eq!(next(Some(Answer::Full)), Step::Ask(heap(1), Ask::TryLock));
     assert_eq!(next(Some(Answer::Busy)), Step::Ask(heap(2), Ask::TryLock));
@@ -248,7 +258,7 @@ fn a_busy_heap_is_passed_by_and_the_first_that_fits_is_taken() {
 #[test]
 fn when_all_are_busy_it_rests_tries_again_and_then_waits() {
     let (mut search, mut full) = (lazy("1x3", 1, 2), [0]);
-    let mut next = |answer| search.next(answer, &mut HeapSet::over(&mut full));
+    let mut next = |answer| search.next(answer, &mut HeapSet::over(&mut full), |_| true);
     assert_eq!(next(None), Step::Ask(heap(1), Ask::Alloc));
     assert_eq!(next(Some(Answer::Full)), Step::Ask(heap(0), Ask::TryLock));
     assert_eq!(next(Some(Answer::Busy)), Step::Ask(heap(2), Ask::TryLock));
@@ -262,14 +272,29 @@ fn when_all_are_busy_it_rests_tries_again_and_then_waits() {
     assert_eq!(next(Some(Answer::Full)), Step::Full);
 }
 
+/// What the asker believes changes the order and nothing else.
+#[test]
+fn heaps_that_seem_full_are_asked_last_and_in_one_message_where_that_is_wanted() {
+    let rest = Walk::new(Order::Index, "1x4".parse().unwrap(), heap(0));
+    let (mut search, mut full) = (Lazy::new(rest, 0, true), [0]);
+    let mut next =
+        |answer| search.next(answer, &mut HeapSet::over(&mut full), |heap| heap.index() == 2);
+    assert_eq!(next(None), Step::Ask(heap(0), Ask::Alloc));
+    assert_eq!(next(Some(Answer::Full)), Step::Ask(heap(2), Ask::TryAlloc));
+    assert_eq!(next(Some(Answer::Full)), Step::Ask(heap(1), Ask::TryAlloc));
+    assert_eq!(next(Some(Answer::Busy)), Step::Ask(heap(3), Ask::TryAlloc));
+    assert_eq!(next(Some(Answer::Full)), Step::Ask(heap(1), Ask::Alloc));
+    assert_eq!(next(Some(Answer::Full)), Step::Full);
+}
+
 #[test]
 fn all_full_is_full_after_each_was_asked_once() {
     let (mut search, mut full) = (lazy("2x2", 3, 5), [0]);
-    let (mut step, mut asked) = (search.next(None, &mut HeapSet::over(&mut full)), 0);
+    let (mut step, mut asked) = (search.next(None, &mut HeapSet::over(&mut full), |_| true), 0);
     while let Step::Ask(_, ask) = step {
         let answer = if ask == Ask::TryLock { Answer::Locked } else { Answer::Full };
         asked += u32::from(ask != Ask::TryLock);
-        step = search.next(Some(answer), &mut HeapSet::over(&mut full));
+        step = search.next(Some(answer), &mut HeapSet::over(&mut full), |_| true);
     }
     assert_eq!((step, asked), (Step::Full, 4));
 }

@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         assert!(
-            said(&["platforms=[\"0x4\"]"]).starts_with("platforms: \"0x4\": a mesh has at least one")
+            said(&["platforms=[\"0x4\"]"])
+                .starts_with("platforms: \"0x4\": a mesh has at least one")
         );
         assert!(said(&["platforms=25"]).contains("a rectangle of rows x columns, such as 8x8"));
         assert!(said(&["platforms=[\"3x3x3\"]"]).contains("a rectangle"));

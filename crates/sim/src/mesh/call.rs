@@ -1,0 +1,201 @@
+//! The calling side: what a core does next, and a call from beginning to end.
+
+use super::account::Cycles;
+use super::load::{Act, Load};
+use super::run::{Allocator, Event, FIRST, Search, What, World};
+use freehold_core::blocks::Granules;
+use freehold_core::place::mesh::{
+    Answer, Ask, Global, HeapId, HeapSet, Hints, Lazy, PriorityTable, Step, Tile, Walk, record_of,
+};
+use freehold_core::policy::Policy;
+
+impl<P: Policy, L: Load> World<'_, P, L> {
+    /// The core goes on.
+    pub(super) fn act(&mut self, node: HeapId) {
+        let act = self.load.next(node);
+        let counting = self.is_counting();
+        let core = &mut self.cores[node.index()];
+        core.act = act;
+        match act {
+            Act::Think(cycles) => {
+                if counting {
+                    core.counts.thought += cycles;
+                }
+                self.load.done(node, act, true);
+                self.agenda.enter(self.now + cycles, Event::Core(node));
+            }
+            Act::Pause => self.leave(node),
+            Act::Malloc { .. } | Act::Free { .. } => self.call(node),
+        }
+    }
+
+    fn call(&mut self, node: HeapId) {
+        let setup = self.setup;
+        let rest = Walk::new(setup.order, setup.mesh, node);
+        if self.is_old(node) {
+            self.leave(node);
+        }
+        let core = &mut self.cores[node.index()];
+        (core.begun, core.spent, core.served_by) = (self.now, Cycles::default(), None);
+        core.summary = None;
+        core.search = match setup.allocator {
+            Allocator::Global => Search::Global(Global::new(FIRST)),
+            Allocator::Private => Search::Global(Global::new(node)),
+            Allocator::Microcoded => Search::Table(PriorityTable::new(rest)),
+            Allocator::Proposed => {
+                Search::Lazy(Lazy::new(rest, setup.rounds, setup.improve.one_message))
+            }
+        };
+        let mut at = self.now;
+        if setup.allocator != Allocator::Microcoded {
+            core.spent.work += self.costs.c_call;
+            at += self.costs.c_call;
+        }
+        match core.act {
+            Act::Free { object } if !setup.allocator.is_in_c() => self.free(node, object, at),
+            _ => self.step(node, None, at),
+        }
+    }
+
+    /// Finds the owner and sends it the free, now or with others.
+    fn free(&mut self, node: HeapId, object: u32, at: u64) {
+        let Some(owner) = self.sites.owner(object) else { return self.end(node, true, at) };
+        let found = match self.setup.allocator {
+            Allocator::Microcoded => {
+                let rest = Walk::new(self.setup.order, self.setup.mesh, node);
+                self.costs.record * record_of(rest, owner.home) as u64
+            }
+            _ => self.costs.c_map,
+        };
+        // What lies in a page that the node itself has borrowed, it knows.
+        let home = if owner.holder == node { node } else { owner.home };
+        if home != node && self.setup.improve.batch > 1 {
+            return self.put_by(node, home, object, found, at);
+        }
+        self.send(node, home, Ask::Free, found, at);
+    }
+
+    /// The free waits for others of the same owner; the call is over.
+    fn put_by(&mut self, node: HeapId, home: HeapId, object: u32, found: u64, at: u64) {
+        let (most, command) = (self.setup.improve.batch, self.costs.command);
+        let object = self.sites.part(object);
+        if !self.cores[node.index()].batch.add(home, object, most, self.now) {
+            self.leave(node);
+            let added = self.cores[node.index()].batch.add(home, object, most, self.now);
+            debug_assert!(added, "an empty batch takes any free");
+        }
+        let core = &mut self.cores[node.index()];
+        core.spent.search += found;
+        core.spent.work += command;
+        if core.batch.len() == most {
+            self.leave(node);
+        }
+        self.end(node, true, at + found + command);
+    }
+
+    /// Whether frees have waited too long.
+    fn is_old(&self, node: HeapId) -> bool {
+        let since = self.cores[node.index()].batch.since();
+        since.is_some_and(|since| self.now - since >= self.setup.improve.batch_age)
+    }
+
+    /// The frees that wait leave.
+    pub(super) fn leave(&mut self, node: HeapId) {
+        let batch = self.cores[node.index()].batch.leave();
+        if let Some(owner) = batch.owner() {
+            self.post(node, owner, What::Frees(batch), self.now);
+        }
+    }
+
+    /// The search goes on at `at`, after `answer`.
+    pub(super) fn step(&mut self, node: HeapId, answer: Option<Answer>, at: u64) {
+        let setup = self.setup;
+        let tile = Tile::of(setup.mesh, node);
+        let need = self.need(node);
+        let core = &mut self.cores[node.index()];
+        let hints = Hints::over(&mut core.hints);
+        let expects = |heap: HeapId| {
+            let listed = core.summary.filter(|&bits| bits != 0);
+            let summary =
+                listed.is_none_or(|bits| tile.bit(heap).is_some_and(|bit| bits >> bit & 1 == 1));
+            summary && hints.expects(heap, need, at, setup.improve.trusted_for)
+        };
+        let step = match &mut core.search {
+            Search::None => return,
+            Search::Global(search) => search.next(answer),
+            Search::Table(search) => search.next(answer),
+            Search::Lazy(search) => {
+                search.next(answer, &mut HeapSet::over(&mut core.full), expects)
+            }
+        };
+        match step {
+            Step::Ask(_, Ask::Take) if setup.allocator.is_in_c() => self.work_in_c(node, at),
+            Step::Ask(home, ask) => {
+                let found = self.finding(node, home, ask);
+                self.send(node, home, ask, found, at);
+            }
+            Step::Rest(round) => {
+                let rest = self.costs.rest(round);
+                core.spent.wait += rest;
+                self.agenda.enter(at + rest, Event::Rested(node));
+            }
+            Step::Served(_) => self.end(node, true, at),
+            Step::Full => self.end(node, false, at),
+        }
+    }
+
+    /// Bytes of the block that the call of `node` wants, its header included.
+    pub(super) fn need(&self, node: HeapId) -> u64 {
+        match self.cores[node.index()].act {
+            Act::Malloc { size, .. } => {
+                Granules::for_request(size).map_or(u64::MAX, Granules::bytes)
+            }
+            _ => 0,
+        }
+    }
+
+    /// What it costs to come to that heap in the search.
+    fn finding(&self, node: HeapId, home: HeapId, ask: Ask) -> u64 {
+        match self.setup.allocator {
+            Allocator::Microcoded => self.costs.record,
+            Allocator::Proposed if home != node && ask != Ask::Take => self.costs.c_probe,
+            _ => 0,
+        }
+    }
+
+    /// The call returns at `at`.
+    pub(super) fn end(&mut self, node: HeapId, served: bool, at: u64) {
+        let core = &self.cores[node.index()];
+        let (act, spent) = (core.act, core.spent);
+        debug_assert_eq!(at - core.begun, spent.total(), "every cycle has a cause");
+        if self.is_counting() {
+            self.count(node, served);
+        }
+        self.events += 1;
+        if self.events == self.setup.warm_up {
+            self.begin_counting();
+        }
+        self.load.done(node, act, served);
+        self.agenda.enter(at, Event::Core(node));
+        while let Some(woken) = self.load.woken() {
+            self.agenda.enter(at, Event::Core(woken));
+        }
+    }
+
+    fn count(&mut self, node: HeapId, served: bool) {
+        let core = &mut self.cores[node.index()];
+        core.counts.events += 1;
+        core.counts.cycles += core.spent;
+        self.run.events += 1;
+        self.run.cycles += core.spent;
+        let Act::Malloc { size, .. } = core.act else { return };
+        self.run.mallocs += 1;
+        self.run.remote_mallocs += u64::from(core.served_by.is_some_and(|home| home != node));
+        if !served {
+            core.counts.refused += 1;
+            let spurious = self.sites.room_since(size, core.begun).is_some();
+            let asks_all = self.setup.allocator != Allocator::Private;
+            self.run.spurious += u64::from(spurious && asks_all);
+        }
+    }
+}

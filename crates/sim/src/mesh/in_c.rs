@@ -1,0 +1,62 @@
+//! The allocator in C: under the lock, the core itself goes through the heap.
+
+use super::load::{Act, Load};
+use super::run::{Allocator, FIRST, What, World};
+use freehold_core::place::mesh::{Answer, HeapId};
+use freehold_core::policy::Policy;
+
+impl<P: Policy, L: Load> World<'_, P, L> {
+    /// The lock is the core's: it takes or frees the block, gives the lock back, and is done.
+    pub(super) fn work_in_c(&mut self, node: HeapId, at: u64) {
+        let act = self.cores[node.index()].act;
+        let costs = self.costs;
+        let (answer, place, work, accesses) = match act {
+            Act::Malloc { object, size } => {
+                let home = if self.setup.allocator == Allocator::Global { FIRST } else { node };
+                match self.sites.alloc(object, home, size, at) {
+                    Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
+                    None => (Answer::Full, home, costs.full_lazy, costs.c_alloc_accesses),
+                }
+            }
+            Act::Free { object } => {
+                let place = self.sites.owner(object).map_or(node, |owner| owner.home);
+                self.sites.free(object, at);
+                (Answer::Freed, place, costs.c_free, costs.c_free_accesses)
+            }
+            Act::Think(_) | Act::Pause => return,
+        };
+        let touched = self.touch(node, place, accesses, at + work);
+        let core = &mut self.cores[node.index()];
+        core.spent.work += work + accesses * costs.c_access;
+        core.spent.travel += touched - (at + work + accesses * costs.c_access);
+        core.served_by = (answer == Answer::Served).then_some(place);
+        let end = self.unlock(node, touched);
+        match answer {
+            Answer::Freed => self.end(node, true, end),
+            answer => self.step(node, Some(answer), end),
+        }
+    }
+
+    /// So many accesses to the memory of `place`, one after the other: when the last is done.
+    fn touch(&mut self, node: HeapId, place: HeapId, accesses: u64, at: u64) -> u64 {
+        let costs = self.costs;
+        if node == place {
+            return at + accesses * costs.c_access;
+        }
+        (0..accesses).fold(at, |at, _| {
+            let there = self.network.send(&costs, node, place, costs.flits_out, at);
+            let done = there + costs.c_access;
+            self.network.send(&costs, place, node, costs.flits_back, done)
+        })
+    }
+
+    /// Gives the lock back without waiting for it to arrive: when the core goes on.
+    fn unlock(&mut self, node: HeapId, at: u64) -> u64 {
+        let home = if self.setup.allocator == Allocator::Global { FIRST } else { node };
+        let command = self.costs.command;
+        let sent = at + command;
+        self.cores[node.index()].spent.work += command;
+        self.post(node, home, What::Unlock, sent);
+        sent
+    }
+}
