@@ -4,6 +4,7 @@ mod bundled;
 mod chosen;
 mod dmrt;
 mod fragmentation;
+mod mesh;
 mod outputs;
 mod radiosity;
 mod tlb;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
   freehold study dmrt                    the twelve tables of the chapter \"DmRT for NUMA\", and ours
   freehold study dmrt --quick            the same, few attempts of each
   freehold study fragmentation           six recorded programs on the policies
+  freehold study mesh                    distributed heaps on a mesh of 4 to 4,096 nodes
   freehold study radiosity               the radiosity application under every allocator
   freehold study tlb                     page sizes and TLB misses of the radiosity application")]
 pub struct Args {
@@ -29,6 +31,7 @@ pub struct Args {
 enum Study {
     Dmrt(dmrt::Args),
     Fragmentation(fragmentation::Args),
+    Mesh(mesh::Args),
     Radiosity(radiosity::Args),
     Tlb(tlb::Args),
 }
@@ -38,6 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.study {
         Study::Dmrt(args) => dmrt::run(args),
         Study::Fragmentation(args) => fragmentation::run(args),
+        Study::Mesh(args) => mesh::run(args),
         Study::Radiosity(args) => radiosity::run(args),
         Study::Tlb(args) => tlb::run(args),
     }

@@ -2,13 +2,32 @@
 //!
 //! ```text
 //!   config      the settings, checked          published   the printed figures
+//!   measure     one cell, run as often as wanted            improve   the improvements by name
+//!   verdicts    published and goals, beside ours            results   all of it, as JSON
+//!   export      every run, as Parquet          page, maps  all of it, as one HTML file
 //! ```
 //!
 //! Invariant: the results are a function of the settings. One table of costs and one load serve every
 //! allocator, order and platform; nothing is fitted to a single figure.
 
 mod config;
+mod export;
+mod improve;
+mod maps;
+mod measure;
+mod page;
 mod published;
+mod results;
+mod verdicts;
 
 pub use config::{DEFAULT, Plan};
+pub use export::write_rows;
+pub use improve::Improvement;
+pub use measure::{Entry, Row, RunError};
+pub use page::page;
 pub use published::{PUBLISHED, Published, published};
+pub use results::{Results, SCHEMA_VERSION, study};
+pub use verdicts::Verdict;
+
+#[cfg(test)]
+mod tests;

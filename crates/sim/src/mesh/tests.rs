@@ -68,8 +68,9 @@ fn nodes_and_causes_add_up_and_nothing_is_refused_in_vain() {
 #[test]
 fn a_platform_that_is_full_refuses_and_never_in_vain() {
     for (allocator, order) in all().filter(|&(allocator, _)| allocator != Allocator::Private) {
-        let run = run_synthetic(&setup("3x3", allocator, order), 400);
-        assert!(run.refused > 15, "{allocator:?} {order:?}: {}", run.refused);
+        let setup = Setup { events: 4000, ..setup("3x3", allocator, order) };
+        let run = run_synthetic(&setup, 400);
+        assert!(run.refused > 30, "{allocator:?} {order:?}: {}", run.refused);
         assert_eq!(run.spurious, 0, "{allocator:?} {order:?}");
     }
 }

@@ -58,7 +58,7 @@ impl<T: Copy> Batch<T> {
 
     /// They leave.
     pub fn leave(&mut self) -> Batch<T> {
-        core::mem::replace(self, Batch::new())
+        core::mem::take(self)
     }
 
     /// The blocks.

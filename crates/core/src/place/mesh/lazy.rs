@@ -86,7 +86,7 @@ impl Lazy {
             (_, true) => Ask::TryAlloc,
             (_, false) => Ask::TryLock,
         };
-        while let Some(heap) = self.rest.next() {
+        for heap in self.rest.by_ref() {
             if full.contains(heap) {
                 continue;
             }

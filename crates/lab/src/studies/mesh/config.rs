@@ -1,9 +1,10 @@
 //! The study's settings, read and checked: what comes out can be run.
 
+use super::improve::Improvement;
 use crate::models;
 use crate::studies::settings::{Settings, SettingsError};
-use freehold_core::place::mesh::{MAX_ROUNDS, Mesh, Order, SpaceMap};
-use freehold_sim::mesh::{Costs, MIN_HEAP, Synthetic};
+use freehold_core::place::mesh::{MAX_BATCH, MAX_PAGE, MAX_ROUNDS, Mesh, Order, Pages, SpaceMap};
+use freehold_sim::mesh::{Costs, Improve, MIN_HEAP, Synthetic};
 use serde::Deserialize;
 
 /// The study as it ships: the schema and the default of every setting.
@@ -42,6 +43,10 @@ pub struct Plan {
     pub load: Synthetic,
     /// What things cost.
     pub costs: Costs,
+    /// Every improvement, with its parameter.
+    pub improve: Improve,
+    /// Those that the plots call improved.
+    pub improved: Vec<Improvement>,
     /// What it was made of.
     pub settings: Settings,
 }
@@ -60,8 +65,19 @@ struct Keys {
     index_up_to: String,
     orders: Vec<String>,
     rounds: u32,
+    improve: ImproveKeys,
     load: LoadKeys,
     costs: Costs,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImproveKeys {
+    improved: Vec<String>,
+    trusted_for: u64,
+    page_bytes: u32,
+    batch: u64,
+    batch_age: u64,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +114,8 @@ impl Plan {
             rounds: within("rounds", keys.rounds.into(), 0, MAX_ROUNDS.into())? as u32,
             load: keys.load.read(keys.seed)?,
             costs: keys.costs,
+            improve: keys.improve.read()?,
+            improved: improved(&keys.improve.improved)?,
             settings: settings.clone(),
         };
         plan.check_heaps()?;
@@ -126,6 +144,24 @@ impl Plan {
     /// Counted calls of a run on that platform.
     pub fn events_on(&self, mesh: Mesh) -> u64 {
         self.events.max(self.events_per_node.saturating_mul(mesh.heaps() as u64))
+    }
+}
+
+impl ImproveKeys {
+    /// All of them on.
+    fn read(&self) -> Result<Improve, SettingsError> {
+        if Pages::new(self.page_bytes).is_none() {
+            let why = format!("a multiple of 16 up to {MAX_PAGE} bytes, not {}", self.page_bytes);
+            return Err(SettingsError::value("improve.page_bytes", why));
+        }
+        Ok(Improve {
+            one_message: true,
+            trusted_for: within("improve.trusted_for", self.trusted_for, 1, MOST_EVENTS)?,
+            summary: true,
+            page_bytes: self.page_bytes,
+            batch: within("improve.batch", self.batch, 2, MAX_BATCH as u64)? as usize,
+            batch_age: within("improve.batch_age", self.batch_age, 0, MOST_EVENTS)?,
+        })
     }
 }
 
@@ -191,6 +227,17 @@ fn orders(texts: &[String]) -> Result<Vec<Order>, SettingsError> {
     Err(SettingsError::value("orders", "index must be among them: the published figures are of it"))
 }
 
+fn improved(texts: &[String]) -> Result<Vec<Improvement>, SettingsError> {
+    let one = |text: &String| {
+        let known = Improvement::ALL.into_iter().find(|one| one.name() == text);
+        known.ok_or_else(|| {
+            let names = Improvement::ALL.map(Improvement::name).join(", ");
+            SettingsError::value("improve.improved", format!("{names} are possible, not {text:?}"))
+        })
+    };
+    texts.iter().map(one).collect()
+}
+
 fn policy(name: &str) -> Result<&'static str, SettingsError> {
     let known = models::all().map(|policy| policy.name).find(|known| *known == name);
     known.ok_or_else(|| {
@@ -234,6 +281,9 @@ mod tests {
         assert!(said(&["load.most=4096"]).contains("fits into no heap of 2048"));
         assert!(said(&["costs.link=0"]).contains("link must be 1 to 1000, not 0"));
         assert!(said(&["rounds=17"]).contains("0 to 16 is possible, not 17"));
+        assert!(said(&["improve.batch=9"]).contains("2 to 8 is possible, not 9"));
+        assert!(said(&["improve.page_bytes=100"]).contains("a multiple of 16 up to 1024"));
+        assert!(said(&["improve.improved=magic"]).contains("one-message, hints, summary"));
         assert!(said(&["policy=fast"]).contains("freehold policies"));
     }
 }

@@ -1,0 +1,242 @@
+//! One cell of the study, run as often as wanted: rows, and their means.
+
+use super::config::Plan;
+use super::improve::{self, Improvement};
+use crate::models;
+use crate::simulate::crew;
+use crate::studies::statistics::Summary;
+use freehold_core::place::mesh::{Mesh, Order};
+use freehold_core::policy::{Policy, Visitor};
+use freehold_sim::mesh::{Allocator, BadRun, Run, Setup, Synthetic, SyntheticLoad, run};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A study that ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A run could not begin.
+    #[error("{cell}: {why}")]
+    Bad {
+        /// Which.
+        cell: String,
+        /// Why.
+        why: BadRun,
+    },
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What is run: one point of a plot.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// The platform.
+    pub mesh: Mesh,
+    /// Who serves.
+    pub allocator: Allocator,
+    /// In which order.
+    pub order: Order,
+    /// The name of the set of improvements, and the set.
+    pub variant: (String, Vec<Improvement>),
+}
+
+impl Cell {
+    /// As published, but for the order.
+    pub fn plain(mesh: Mesh, allocator: Allocator, order: Order) -> Cell {
+        Cell { mesh, allocator, order, variant: ("none".to_owned(), Vec::new()) }
+    }
+
+    /// The proposed allocator with a set of improvements.
+    pub fn improved(mesh: Mesh, variant: (String, Vec<Improvement>)) -> Cell {
+        Cell { mesh, allocator: Allocator::Proposed, order: Order::Hinted, variant }
+    }
+}
+
+/// One run. Counts, cycles; means per call of malloc or free.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// What ran: `synthetic`, or a program.
+    pub load: String,
+    /// `8x8`.
+    pub platform: String,
+    /// Its nodes.
+    pub nodes: u64,
+    /// The allocator.
+    pub allocator: &'static str,
+    /// The order of remote heaps.
+    pub order: &'static str,
+    /// The set of improvements.
+    pub variant: String,
+    /// Which run, from 0.
+    pub repeat: u64,
+    /// Calls counted.
+    pub events: u64,
+    /// Cycles per call.
+    pub cycles: f64,
+    /// Of these on the network.
+    pub travel: f64,
+    /// Waiting for locks and controllers.
+    pub wait: f64,
+    /// Finding the heap.
+    pub search: f64,
+    /// On the heap that served.
+    pub work: f64,
+    /// Messages per call.
+    pub messages: f64,
+    /// Microcode instructions for them, per call.
+    pub instructions: f64,
+    /// Heaps asked per call.
+    pub asked: f64,
+    /// Share of mallocs that another node's heap served.
+    pub remote: f64,
+    /// Requests refused.
+    pub refused: u64,
+    /// Requests refused although a heap had room all the time.
+    pub spurious: u64,
+    /// Jain's index over the nodes' cycles per call.
+    pub fairness: f64,
+    /// The node that waits longest, over the mean.
+    pub worst_over_mean: f64,
+    /// Share of all cycles, computing included, in malloc and free.
+    pub share: f64,
+    /// Cycles of the cores' computing and calls together, per call.
+    pub total: f64,
+}
+
+/// What a cell came to: means over its runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Entry {
+    /// The first run's row, with the means of all in place of its figures.
+    #[serde(flatten)]
+    pub mean: Row,
+    /// Half the 95 % interval of the mean of `cycles`.
+    pub half_width: f64,
+    /// The nodes of the first run: messages served for others, per call of the run.
+    #[serde(skip)]
+    pub served: Vec<f64>,
+    /// The same of cycles that the links out of each node were taken, per cycle.
+    #[serde(skip)]
+    pub links: Vec<f64>,
+}
+
+/// Runs every cell; the rows and the means, in the order of the cells.
+///
+/// # Errors
+/// A run could not begin, or `interrupted` was raised.
+pub fn all(
+    plan: &Plan,
+    cells: &[Cell],
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<(Vec<Row>, Vec<Entry>), RunError> {
+    let repeats = plan.repeats as usize;
+    let jobs = cells.len() * repeats;
+    let finished = AtomicU64::new(0);
+    let one = |job: usize| {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let done = single(plan, &cells[job / repeats], (job % repeats) as u64);
+        finished.fetch_add(1, Ordering::Relaxed);
+        done
+    };
+    let beat = || progress(finished.load(Ordering::Relaxed), jobs as u64);
+    let runs = crew::work(jobs, one, beat).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let entries = runs.chunks(repeats).filter_map(entry).collect();
+    Ok((runs.into_iter().map(|(row, _)| row).collect(), entries))
+}
+
+struct Running<'a>(&'a Setup, Synthetic);
+
+impl Visitor for Running<'_> {
+    type Out = Result<Run, BadRun>;
+
+    fn visit<P: Policy>(self) -> Self::Out {
+        run::<P>(self.0, &mut SyntheticLoad::new(self.1, self.0.mesh))
+    }
+}
+
+fn single(plan: &Plan, cell: &Cell, repeat: u64) -> Result<(Row, Run), RunError> {
+    let setup = Setup {
+        mesh: cell.mesh,
+        heap_bytes: plan.load.heap_bytes,
+        allocator: cell.allocator,
+        order: cell.order,
+        rounds: plan.rounds,
+        improve: improve::only(&plan.improve, &cell.variant.1),
+        costs: plan.costs,
+        warm_up: plan.warm_up_per_node * cell.mesh.heaps() as u64,
+        events: plan.events_on(cell.mesh),
+    };
+    let load = Synthetic { seed: plan.seed + repeat, ..plan.load };
+    let found = models::dispatch(plan.policy, Running(&setup, load));
+    let failed =
+        |why| RunError::Bad { cell: format!("{} on {}", cell.allocator.name(), cell.mesh), why };
+    let run = found.unwrap_or(Ok(Run::default())).map_err(failed)?;
+    Ok((row(plan, cell, repeat, &run), run))
+}
+
+fn row(plan: &Plan, cell: &Cell, repeat: u64, run: &Run) -> Row {
+    let per = |count: u64| count as f64 / run.events.max(1) as f64;
+    let thought: u64 = run.nodes.iter().map(|node| node.thought).sum();
+    Row {
+        load: "synthetic".to_owned(),
+        platform: cell.mesh.to_string(),
+        nodes: cell.mesh.heaps() as u64,
+        allocator: cell.allocator.name(),
+        order: cell.order.name(),
+        variant: cell.variant.0.clone(),
+        repeat,
+        events: run.events,
+        cycles: run.cycles_per_event(),
+        travel: per(run.cycles.travel),
+        wait: per(run.cycles.wait),
+        search: per(run.cycles.search),
+        work: per(run.cycles.work),
+        messages: run.messages_per_event(),
+        instructions: run.messages_per_event() * plan.costs.message as f64,
+        asked: per(run.asked),
+        remote: run.remote_mallocs as f64 / run.mallocs.max(1) as f64,
+        refused: run.refused,
+        spurious: run.spurious,
+        fairness: run.fairness(),
+        worst_over_mean: run.worst_over_mean(),
+        share: run.share(),
+        total: per(thought + run.cycles.total()),
+    }
+}
+
+fn entry(runs: &[(Row, Run)]) -> Option<Entry> {
+    let (first, run) = runs.first()?;
+    let of = |get: fn(&Row) -> f64| {
+        Summary::of(&runs.iter().map(|(row, _)| get(row)).collect::<Vec<_>>())
+    };
+    let mean = |get: fn(&Row) -> f64| of(get).mean;
+    let sum = |get: fn(&Row) -> u64| runs.iter().map(|(row, _)| get(row)).sum();
+    let mean = Row {
+        events: sum(|row| row.events),
+        cycles: mean(|row| row.cycles),
+        travel: mean(|row| row.travel),
+        wait: mean(|row| row.wait),
+        search: mean(|row| row.search),
+        work: mean(|row| row.work),
+        messages: mean(|row| row.messages),
+        instructions: mean(|row| row.instructions),
+        asked: mean(|row| row.asked),
+        remote: mean(|row| row.remote),
+        refused: sum(|row| row.refused),
+        spurious: sum(|row| row.spurious),
+        fairness: mean(|row| row.fairness),
+        worst_over_mean: mean(|row| row.worst_over_mean),
+        share: mean(|row| row.share),
+        total: mean(|row| row.total),
+        ..first.clone()
+    };
+    let per = |count: u64, whole: u64| count as f64 / whole.max(1) as f64;
+    Some(Entry {
+        mean,
+        half_width: of(|row| row.cycles).half_width,
+        served: run.nodes.iter().map(|node| per(node.served, run.events)).collect(),
+        links: run.nodes.iter().map(|node| per(node.links, 4 * run.elapsed)).collect(),
+    })
+}
