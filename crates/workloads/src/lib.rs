@@ -6,10 +6,12 @@
 //! Rust's `System` allocator, so that a preloaded recorder or another malloc sees them all.
 //!
 //! - [`radiosity`]: parallel hierarchical radiosity, the program `freehold compare` runs by default.
+//! - [`kernels`]: FAST corners, blur, integral image, matrix product, quadtrees, master and slaves.
 //! - [`access`]: tells a recorder which words of which objects a workload touches.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod access;
+pub mod kernels;
 pub mod radiosity;

@@ -1,6 +1,7 @@
 //! `freehold workload`: the programs that come with the command, to be recorded, replayed or looked at.
 
 use anyhow::{Context, Result};
+use freehold_workloads::kernels::command as kernel;
 use freehold_workloads::radiosity::command as radiosity;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold workload radiosity --scene cornell --picture box.png
+  freehold workload kernel fast
   freehold record -o room.fht -- freehold workload radiosity --threads 2")]
 pub struct Args {
     #[command(subcommand)]
@@ -18,12 +20,14 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Program {
     Radiosity(radiosity::Args),
+    Kernel(kernel::Args),
 }
 
 /// Runs it; the exit status is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.program {
         Program::Radiosity(args) => radiosity::run(&args),
+        Program::Kernel(args) => kernel::run(&args),
     }
 }
 
