@@ -1,10 +1,13 @@
 //! Says which words of which objects a workload touches, for models of caches, TLBs and pages.
 //!
-//! A recorder that wants to hear of it exports `freehold_record_access`; without one every call here
-//! is a load and a branch. Who watches decides when: [`watch`] turns it on for a part of the work, so
+//! A recorder that wants to hear of it exports `freehold_record_access`; or it is written to a file, with
+//! the addresses that the malloc of this process chose ([`log`]). With neither every call here is a load
+//! and a branch. Who watches decides when: [`watch`] turns it on for a part of the work, so
 //! that the sample has a rate that can be stated, and within it nothing is left out.
 //!
 //! Invariant: `object` is where an allocation begins, `offset` lies within it; or `offset` is a mark.
+
+pub mod log;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -39,9 +42,9 @@ fn find() -> Option<Hook> {
     }
 }
 
-/// Whether a recorder listens at all.
+/// Whether anybody listens at all.
 pub fn is_heard() -> bool {
-    hook().is_some()
+    hook().is_some() || log::is_open()
 }
 
 /// Turns telling on or off, for all threads. Off at first; without a recorder it stays off.
@@ -69,6 +72,7 @@ fn tell(object: usize, offset: usize, words: usize, write: bool) {
         // SAFETY: it takes any address: it is a name there, and nothing is read through it.
         unsafe { hook(object as *const libc::c_void, offset, words, write) }
     }
+    log::access(object, offset, words, write);
 }
 
 /// `bytes` bytes from `offset` on of the object at address `object` are read (or written).

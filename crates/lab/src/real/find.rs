@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::error::{RealError, Trouble};
 
@@ -159,6 +160,15 @@ pub fn find(name: &str, extra: &[(&str, &Path)]) -> Result<Allocator, RealError>
 }
 
 impl Allocator {
+    /// Makes a program that is about to start use it.
+    pub fn preload(&self, command: &mut Command) {
+        match &self.source {
+            Source::Libc => command.env_remove("LD_PRELOAD"),
+            Source::Environment => command,
+            Source::Library(library) => command.env("LD_PRELOAD", library),
+        };
+    }
+
     /// The C library's own.
     pub fn glibc() -> Allocator {
         Allocator { name: "glibc".to_owned(), source: Source::Libc }

@@ -135,11 +135,7 @@ impl<'a> Launcher<'a> {
         stderr: &File,
     ) -> io::Result<Child> {
         let mut command = Command::new(self.replayer);
-        match &allocator.source {
-            Source::Libc => command.env_remove("LD_PRELOAD"),
-            Source::Environment => &mut command,
-            Source::Library(library) => command.env("LD_PRELOAD", library),
-        };
+        allocator.preload(&mut command);
         command.args(words).stdin(self.plan.try_clone()?);
         command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         // A group of its own: Ctrl-C reaches this process only, which ends the child itself and

@@ -3,6 +3,7 @@
 //! ```text
 //!   published   Table 1 of Cavin and Alonso           place   a trace on a policy: where every word lies
 //!   tables      1 to 40 processors, two page sizes    packing how densely pages are filled
+//!   real        the same under a real malloc           steps   words and marks as work
 //!   export      Parquet                               page    HTML
 //! ```
 //!
@@ -10,7 +11,9 @@
 //! stated rate. A policy of the registry places the recorded objects; `sim::processors` runs the recorded
 //! pieces of work on P processors with a TLB and caches each.
 //!
-//! Invariant: the results are a function of the trace and the policies. Every parameter is stated and
+//! Under real mallocs the application runs again and tells where its words lie: these rows are measured.
+//!
+//! Invariant: all other results are a function of the trace and the policies. Every parameter is stated and
 //! none is fitted to a cell; only the unit is: our one-processor, 16 KiB cell is scaled to the published.
 
 mod answer;
@@ -19,6 +22,8 @@ mod packing;
 mod page;
 mod place;
 mod published;
+mod real;
+mod steps;
 mod tables;
 
 pub use export::write_rows;
@@ -26,7 +31,7 @@ pub use packing::Packing;
 pub use page::page;
 pub use place::{PlaceError, Placed, Sample, place};
 pub use published::{PROCESSORS, Published, published};
-pub use tables::{Cell, Policied, Results, Row, Share, run};
+pub use tables::{Cell, Policied, Results, Row, Share, Sources, run};
 
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,12 @@ use super::physics::Check;
 use super::progress::Progress;
 use super::render::{self, Quality};
 use super::scene::Scene;
+use super::scene_file::SceneFileError;
 use super::solver::{self, Settings, Solution};
 use super::statistics::Phase;
 use super::{physics, scene_file, scenes};
-use anyhow::{Context, Result, bail};
+use crate::access;
+use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -52,6 +54,9 @@ pub struct Args {
     /// Tell a recorder the memory accesses of every N-th iteration (rays: one of 16); 0: none.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub accesses: u32,
+    /// Write those accesses to a file instead, with their real addresses (wants one thread).
+    #[arg(long, value_name = "FILE", requires = "accesses")]
+    pub access_log: Option<PathBuf>,
     /// Write a picture (PNG).
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
@@ -94,11 +99,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.picture {
         check_folder(path)?;
     }
+    if let Some(path) = &args.access_log {
+        access::log::open(path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(args.threads)
         .build()
         .with_context(|| format!("cannot start {} threads", args.threads))?;
     let mut solution = pool.install(|| solve(args, &scene))?;
+    access::log::close().context("the access log is not whole")?;
     solution.statistics.peak_resident_bytes = peak_resident_bytes();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&solution.statistics)?);
@@ -125,8 +134,12 @@ fn choose_scene(name: &str) -> Result<Scene> {
     match name {
         "room" => Ok(scenes::room()),
         "cornell" => Ok(scenes::cornell()),
-        file => Ok(scene_file::read(Path::new(file))
-            .with_context(|| format!("`{file}` is neither `room`, `cornell` nor a scene file"))?),
+        file => scene_file::read(Path::new(file)).map_err(|error| match error {
+            SceneFileError::Read { .. } => {
+                anyhow!("{error}; other scenes are `room` and `cornell`")
+            }
+            error => error.into(),
+        }),
     }
 }
 

@@ -17,6 +17,7 @@
 //! What is touched while links are followed and light moves is told to [`crate::access`], which a
 //! recorder may watch.
 
+mod census;
 mod edge;
 
 use super::colour::{Cell, Rgb, RgbCell};
@@ -25,6 +26,7 @@ use super::geometry::{Quad, Vec3};
 use super::scene::Scene;
 use super::visibility::PatchId;
 use crate::access;
+pub use census::{Census, Object};
 use edge::Side;
 pub use edge::{Edge, Split, Vertex};
 use rayon::prelude::*;
@@ -348,23 +350,6 @@ pub struct Hierarchy {
     pub patches: Vec<Box<Patch>>,
 }
 
-/// How much there is of everything, and how many bytes it occupies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Elements of all levels.
-    pub elements: u64,
-    /// Elements without children.
-    pub meshes: u64,
-    /// Live links.
-    pub links: u64,
-    /// Edges.
-    pub edges: u64,
-    /// Vertices.
-    pub vertices: u64,
-    /// Bytes of the solution: what the program's objects occupy, allocator overhead excluded.
-    pub useful_bytes: u64,
-}
-
 impl Hierarchy {
     /// One patch per quadrilateral of the scene. Polygons of one surface share edges.
     pub fn new(scene: &Scene) -> Hierarchy {
@@ -441,41 +426,6 @@ impl Hierarchy {
         let mut count = 0;
         self.leaves(|_, _| count += 1);
         count
-    }
-
-    /// Counts everything. O(elements + links).
-    pub fn census(&self) -> Census {
-        const COUNTS: usize = 2 * size_of::<usize>(); // an Arc's own two counters
-        let mut census = Census::default();
-        let mut bytes = self.patches.len() * (size_of::<Patch>() + size_of::<Box<Patch>>());
-        let mut edges = BTreeMap::new();
-        fn below(edge: &Arc<Edge>, edges: &mut BTreeMap<*const Edge, ()>) {
-            if edges.insert(Arc::as_ptr(edge), ()).is_none()
-                && let Some(split) = edge.halves()
-            {
-                split.halves.iter().for_each(|half| below(half, edges));
-            }
-        }
-        let mut vertices = BTreeMap::new();
-        let mut waiting: Vec<_> = self.patches.iter().map(|patch| &patch.root).collect();
-        while let Some(element) = waiting.pop() {
-            let links = element.links();
-            census.elements += 1;
-            census.meshes += u64::from(element.children().is_none());
-            census.links += links.iter().filter(|link| link.a.key == element.key).count() as u64;
-            bytes += links.capacity() * size_of::<Arc<Link>>();
-            element.edges().for_each(|edge| below(edge, &mut edges));
-            vertices.extend(element.corners.iter().map(|vertex| (Arc::as_ptr(vertex), ())));
-            waiting.extend(element.children().into_iter().flatten());
-        }
-        census.edges = edges.len() as u64;
-        census.vertices = vertices.len() as u64;
-        bytes += edges.len() * (size_of::<Edge>() + COUNTS);
-        bytes += vertices.len() * (size_of::<Vertex>() + COUNTS);
-        census.useful_bytes = bytes as u64
-            + census.elements * (size_of::<Element>() + COUNTS) as u64
-            + census.links * (size_of::<Link>() + COUNTS) as u64;
-        census
     }
 }
 

@@ -20,8 +20,8 @@ use thiserror::Error;
 
 /// Rays per pixel and direction.
 const SUB_PIXELS: usize = 4;
-/// Shadow rays per pixel are about this many, spread over the emitters.
-const SHADOW_RAYS: usize = 144;
+/// Shadow rays per pixel are about this many, spread over the emitters by their power.
+const SHADOW_RAYS: usize = 256;
 
 /// How a surface point's light is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -61,20 +61,29 @@ pub fn render(solution: &Solution, camera: &Camera, height: usize, quality: Qual
     shade_vertices(&solution.hierarchy, part);
     let width = ((height as f64 * camera.aspect).round() as usize).max(1);
     let view = View::new(camera, width, height);
-    let emitters: Vec<&Patch> = solution
-        .hierarchy
-        .patches
-        .iter()
-        .map(|patch| &**patch)
-        .filter(|patch| patch.emission.sum() > 0.0)
-        .collect();
-    let per_ray = SHADOW_RAYS.div_ceil(SUB_PIXELS * SUB_PIXELS * emitters.len().max(1));
-    let painter = Painter { solution, emitters, quality, per_ray };
+    let painter = Painter { solution, emitters: emitters(solution), quality };
     let pixels = (0..width * height)
         .into_par_iter()
         .map(|index| painter.pixel(&view, index % width, index / width))
         .collect();
     Picture { width, height, pixels }
+}
+
+/// A lamp, and how many shadow rays each camera ray sends there.
+struct Emitter<'a> {
+    patch: &'a Patch,
+    shots: usize,
+}
+
+fn emitters(solution: &Solution) -> Vec<Emitter<'_>> {
+    let power = |patch: &Patch| patch.emission.sum() * patch.root.area;
+    let patches = || solution.hierarchy.patches.iter().map(|patch| &**patch);
+    let all: f64 = patches().map(power).sum();
+    let per_ray = SHADOW_RAYS as f64 / (SUB_PIXELS * SUB_PIXELS) as f64;
+    patches()
+        .filter(|patch| power(patch) > 0.0)
+        .map(|patch| Emitter { patch, shots: (per_ray * power(patch) / all).ceil() as usize })
+        .collect()
 }
 
 struct View {
@@ -106,10 +115,8 @@ impl View {
 
 struct Painter<'a> {
     solution: &'a Solution,
-    emitters: Vec<&'a Patch>,
+    emitters: Vec<Emitter<'a>>,
     quality: Quality,
-    /// Shadow rays per camera ray and emitter.
-    per_ray: usize,
 }
 
 impl Painter<'_> {
@@ -164,11 +171,12 @@ impl Painter<'_> {
         last: &mut LastOccluder,
     ) -> Rgb {
         let mut sum = Rgb::BLACK;
-        for emitter in &self.emitters {
+        for &Emitter { patch: emitter, shots } in &self.emitters {
             let turn = noise.pick(SUB_PIXELS * SUB_PIXELS);
-            for shot in 0..self.per_ray {
+            let mut brought = 0.0;
+            for shot in 0..shots {
                 // Camera rays and shots together visit every cell of the emitter evenly.
-                let cell = (stratum * 7 + shot * 5 + turn * usize::from(self.per_ray > 1))
+                let cell = (stratum * 7 + shot * 5 + turn * usize::from(shots > 1))
                     % (SUB_PIXELS * SUB_PIXELS);
                 let place = |cell: usize, jitter: f64| (cell as f64 + jitter) / SUB_PIXELS as f64;
                 let u = place(cell % SUB_PIXELS, noise.next());
@@ -183,11 +191,13 @@ impl Painter<'_> {
                 let shadow = Ray { from: receiver.point, way: spot.point - receiver.point };
                 let ends = [patch.id, emitter.id];
                 if share > 0.0 && !self.solution.occluders.is_blocked(&shadow, ends, last) {
-                    sum += emitter.emission * (share * spot.area);
+                    brought += share * spot.area;
                 }
             }
+            let cells = (SUB_PIXELS * SUB_PIXELS) as f64;
+            sum += emitter.emission * (brought * cells / shots as f64);
         }
-        sum * ((SUB_PIXELS * SUB_PIXELS) as f64 / self.per_ray as f64)
+        sum
     }
 }
 

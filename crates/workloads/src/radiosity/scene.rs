@@ -76,7 +76,9 @@ pub enum SceneError {
     TooFewVertices { polygon: String, count: usize },
     #[error("polygon {polygon}, vertex {vertex}: a coordinate is not a finite number")]
     NotFinite { polygon: String, vertex: usize },
-    #[error("polygon {polygon} has no area: its vertices coincide or lie on one line")]
+    #[error(
+        "polygon {polygon} has no area (its vertices coincide or lie on one line), or too large a one"
+    )]
     NoArea { polygon: String },
     #[error(
         "polygon {polygon} is not planar: vertex {vertex} lies {share_percent:.2} % of the \
@@ -89,6 +91,8 @@ pub enum SceneError {
          convex parts"
     )]
     NotConvex { polygon: String, vertex: usize },
+    #[error("polygon {polygon}: vertex {vertex} lies where the one before it does; leave it out")]
+    Repeated { polygon: String, vertex: usize },
     #[error("polygon {polygon} uses material `{material}`, which the scene does not define")]
     UnknownMaterial { polygon: String, material: String },
     #[error(
@@ -164,7 +168,11 @@ fn corner_quads(vertices: &[Vec3]) -> impl Iterator<Item = Quad> + '_ {
 }
 
 pub(super) fn title(index: usize, polygon: &Polygon) -> String {
-    format!("{} (`{}`)", index + 1, polygon.surface)
+    let number = index + 1;
+    match polygon.surface.as_str() {
+        nameless if nameless == format!("polygon {number}") => number.to_string(),
+        surface => format!("{number} (`{surface}`)"),
+    }
 }
 
 fn check_camera(camera: &Camera) -> Result<(), SceneError> {
@@ -222,6 +230,13 @@ fn check_polygon(index: usize, polygon: &Polygon) -> Result<(), SceneError> {
             return Err(SceneError::NotPlanar { polygon, vertex, share_percent });
         }
     }
+    let before = |vertex: usize| vertices[(vertex + vertices.len() - 1) % vertices.len()];
+    let mut repeated = vertices.iter().enumerate();
+    if let Some((vertex, _)) =
+        repeated.find(|&(vertex, &corner)| (corner - before(vertex)).length() <= 1e-9 * size)
+    {
+        return Err(SceneError::Repeated { polygon: name(), vertex: vertex + 1 });
+    }
     check_convex(vertices, normal, size)
         .map_err(|vertex| SceneError::NotConvex { polygon: name(), vertex: vertex + 1 })
 }
@@ -234,7 +249,7 @@ fn check_convex(vertices: &[Vec3], normal: Vec3, size: f64) -> Result<(), usize>
         let arriving = vertices[vertex] - vertices[(vertex + count - 1) % count];
         let leaving = vertices[(vertex + 1) % count] - vertices[vertex];
         let sine = arriving.cross(leaving).dot(normal);
-        if sine < -1e-9 * size * size || arriving.length() <= 1e-9 * size {
+        if sine < -1e-9 * size * size {
             return Err(vertex);
         }
         turned += sine.atan2(arriving.dot(leaving));

@@ -129,8 +129,13 @@ impl Solver<'_> {
     }
 
     fn end_watch(&self) {
-        if let Some(patch) = self.hierarchy.patches.first() {
+        if access::is_watched()
+            && let Some(patch) = self.hierarchy.patches.first()
+        {
             access::end_watch(&*patch.root);
+            if access::log::is_open() {
+                self.hierarchy.each_object(|_, address, bytes| access::log::object(address, bytes));
+            }
         }
     }
 

@@ -6,7 +6,8 @@ use crate::commands::workload;
 use crate::{embedded, ui};
 use anyhow::{Context, Result};
 use freehold_lab::profile;
-use freehold_lab::real::{INSTALL_HELP, installed};
+use freehold_lab::real::INSTALL_HELP;
+use freehold_lab::selection::Selection;
 use freehold_lab::simulate::{self, busiest};
 use freehold_lab::studies::radiosity::{
     self, MeasureError, PolicyUse, Profiled, Program, Results, SCHEMA_VERSION,
@@ -26,6 +27,7 @@ use std::sync::atomic::AtomicBool;
 #[command(after_help = format!("Examples:
   freehold study radiosity
   freehold study radiosity --rounds 9 --threads 1,2,4,8
+  freehold study radiosity --on glibc,freehold,best-fit
   freehold study radiosity --trace room.fht      Figure 1 and policies of another recording
 
 In --out: report.html, results.json and runs.parquet (a row for every real run).
@@ -37,19 +39,18 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
     /// Runs of each allocator with each thread count.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// A trace of the application, instead of recording one.
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Policies to replay the recorded calls on.
+    /// Mallocs to run the program under, and policies to replay its recorded calls on.
     #[arg(
         long,
         value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "first-fit,best-fit,good-fit,dmrt,dlmalloc,tcmalloc,tlsf,buddy"
+        default_value = "allocators,first-fit,best-fit,good-fit,dmrt,dlmalloc,tlsf,buddy"
     )]
-    policies: Vec<String>,
+    on: String,
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-radiosity")]
     out: PathBuf,
@@ -60,6 +61,9 @@ pub struct Args {
 
 /// Records, replays, measures, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let own = embedded::allocators()?;
+    let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
+    let selection = Selection::parse(&args.on, &own)?;
     let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
     let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
     let folder = folder.context("the trace needs a temporary folder; set TMPDIR to one")?;
@@ -74,16 +78,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let interrupted = ui::interrupted();
     let trace = Trace::open(&path)?;
-    let Some((profile, policies)) = replay(&trace, &args, &interrupted)? else {
+    let Some((profile, policies)) = replay(&trace, &selection.policies, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
-    let own = embedded::allocators()?;
-    let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
     let program = Program { command: workload::default_program()? };
     let mut bar = ui::Progress::new("running the program");
     let measured = radiosity::measure(
         &program,
-        &installed(&own),
+        &selection.allocators,
         &args.threads,
         args.rounds,
         &mut |done, of| bar.set(done, of),
@@ -99,15 +101,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let schema_version = SCHEMA_VERSION;
     let results = Results { schema_version, processors, profile, allocators, policies };
     outputs.write_rows(|to| radiosity::write_rows(to, &rows))?;
-    outputs.write(&radiosity::page(&results, "freehold study radiosity"), &results)?;
+    outputs.write(&radiosity::page(&results, &command_line(&args)), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command as it could be typed again.
+fn command_line(args: &Args) -> String {
+    let threads: Vec<String> = args.threads.iter().map(u32::to_string).collect();
+    let (threads, rounds, on) = (threads.join(","), args.rounds, &args.on);
+    let trace = args.trace.iter().map(|path| format!(" --trace {}", path.display()));
+    let trace: String = trace.collect();
+    format!("freehold study radiosity --threads {threads} --rounds {rounds} --on {on}{trace}")
 }
 
 /// Figure 1 and the policies; `None` when interrupted.
 fn replay(
     trace: &Trace,
-    args: &Args,
+    policies: &[&str],
     interrupted: &AtomicBool,
 ) -> Result<Option<(Profiled, Vec<PolicyUse>)>> {
     let process = busiest(trace).context("the trace has no process")?;
@@ -122,11 +133,10 @@ fn replay(
     };
     let mut bar = ui::Progress::new("replaying");
     let survey = simulate::survey(trace, process, &mut |_, _| {}, interrupted)?;
-    let names: Vec<&str> = args.policies.iter().map(String::as_str).collect();
     let options = simulate::Options { process, limit: None };
     let mut progress = |done, of| bar.set(done, of);
     let simulated =
-        match simulate::replay(trace, &survey, &names, options, &mut progress, interrupted) {
+        match simulate::replay(trace, &survey, policies, options, &mut progress, interrupted) {
             Err(simulate::SimulateError::Interrupted) => return Ok(None),
             other => other?,
         };

@@ -2,13 +2,15 @@
 
 use super::bundled;
 use super::outputs::Outputs;
-use crate::ui;
-use anyhow::{Context, Result};
+use crate::commands::workload;
+use crate::{embedded, ui};
+use anyhow::{Context, Result, bail};
+use freehold_lab::selection::Selection;
 use freehold_lab::simulate::busiest;
-use freehold_lab::studies::tlb::{self, PlaceError, Results};
+use freehold_lab::studies::tlb::{self, PlaceError, Results, Sources};
 use freehold_trace::Trace;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -17,21 +19,25 @@ use std::sync::atomic::AtomicBool;
 const PROGRAM: &[&str] =
     &["--threads", "1", "--epsilon", "1e-6", "--least-area", "1e-6", "--accesses", "20"];
 
+/// Policies by default; the first is that of Table 1. The others of the registry differ little from these.
+const POLICIES: &str = "best-fit,first-fit,dmrt,buddy,tcmalloc,tlsf";
+
 /// Simulate TLBs and caches on a recorded program and compare with what is published.
 ///
 /// The radiosity application says which words it touches; a policy places its objects; P simulated
 /// processors with a TLB and caches each do its pieces of work. The report shows Table 1 of Cavin and
 /// Alonso beside ours, the hits of the caches, how sharing schemes scale, and how densely each policy
-/// fills pages.
+/// and each malloc of this machine fill pages.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold study tlb
   freehold study tlb --keep room.fht          keep what was recorded
   freehold study tlb --trace room.fht --on best-fit,first-fit,buddy
+  freehold study tlb --on best-fit,glibc,jemalloc
   freehold record -o big.fht -- freehold workload radiosity --threads 1 --epsilon 4e-6 --accesses 20
   freehold study tlb --trace big.fht
 
-In --out: report.html, results.json (the same bytes for the same trace) and runs.parquet (a row for
+In --out: report.html, results.json (the same bytes for the same trace, real mallocs aside) and runs.parquet (a row for
 every simulated run).")]
 pub struct Args {
     /// A trace with memory accesses, instead of recording one.
@@ -40,14 +46,11 @@ pub struct Args {
     /// Keep the trace that is recorded.
     #[arg(long, value_name = "TRACE", conflicts_with = "trace")]
     keep: Option<PathBuf>,
-    /// Policies that place the objects; the first is that of Table 1.
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "best-fit,first-fit,next-fit,worst-fit,good-fit,dmrt,buddy,dlmalloc,tcmalloc,tlsf"
-    )]
-    on: Vec<String>,
+    /// Policies that place the objects (the first is that of Table 1), and mallocs under which the program
+    /// runs once more for real [default: six policies and every malloc of this machine; with --trace the
+    /// policies].
+    #[arg(long, value_name = "LIST")]
+    on: Option<String>,
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-tlb")]
     out: PathBuf,
@@ -58,6 +61,7 @@ pub struct Args {
 
 /// Records, simulates, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let selection = select(&args)?;
     let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
     let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
     let folder = folder.context("the trace needs a temporary folder; set TMPDIR to one")?;
@@ -71,7 +75,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let interrupted = ui::interrupted();
     let trace = Trace::open(&path)?;
-    let Some(results) = simulate(&trace, &args.on, &interrupted)? else {
+    let Some(results) = simulate(&trace, &selection, folder.path(), &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
     outputs.write_rows(|to| tlb::write_rows(to, &results.rows))?;
@@ -80,13 +84,49 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What to place the objects with.
+fn select(args: &Args) -> Result<Selection> {
+    let own = embedded::allocators()?;
+    let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
+    let list = match (&args.on, &args.trace) {
+        (Some(list), _) => list.clone(),
+        (None, Some(_)) => POLICIES.to_owned(),
+        (None, None) => format!("{POLICIES},allocators"),
+    };
+    let selection = Selection::parse(&list, &own)?;
+    if selection.policies.is_empty() {
+        bail!("--on names no policy; Table 1 needs one, for example best-fit");
+    }
+    if args.trace.is_some() && !selection.allocators.is_empty() {
+        bail!(
+            "a trace says nothing of where {} would put its objects; leave --trace out, so that the \
+             program runs for real",
+            selection.allocators[0].name
+        );
+    }
+    Ok(selection)
+}
+
 /// With a progress bar; `None` when interrupted.
-fn simulate(trace: &Trace, on: &[String], interrupted: &AtomicBool) -> Result<Option<Results>> {
-    let process = busiest(trace).context("the trace has no process")?;
-    let policies: Vec<&str> = on.iter().map(String::as_str).collect();
+fn simulate(
+    trace: &Trace,
+    selection: &Selection,
+    folder: &Path,
+    interrupted: &AtomicBool,
+) -> Result<Option<Results>> {
+    let mut program = workload::default_program()?;
+    program.extend(PROGRAM.iter().map(Into::into));
+    let sources = Sources {
+        trace,
+        process: busiest(trace).context("the trace has no process")?,
+        policies: &selection.policies,
+        allocators: &selection.allocators,
+        program: &program,
+        folder,
+    };
     let mut bar = ui::Progress::new("simulating");
     let mut progress = |done, total| bar.set(done, total);
-    match tlb::run(trace, process, &policies, &mut progress, interrupted) {
+    match tlb::run(&sources, &mut progress, interrupted) {
         Ok(results) => Ok(Some(results)),
         Err(PlaceError::Interrupted) => Ok(None),
         Err(error) => Err(error.into()),
@@ -94,10 +134,9 @@ fn simulate(trace: &Trace, on: &[String], interrupted: &AtomicBool) -> Result<Op
 }
 
 fn command_line(args: &Args) -> String {
-    match &args.trace {
-        Some(path) => format!("freehold study tlb --trace {}", path.display()),
-        None => "freehold study tlb".to_owned(),
-    }
+    let trace = args.trace.iter().map(|path| format!(" --trace {}", path.display()));
+    let on = args.on.iter().map(|on| format!(" --on {on}"));
+    std::iter::once("freehold study tlb".to_owned()).chain(trace).chain(on).collect()
 }
 
 /// Table 1, three lines a page size; then the answer.

@@ -1,6 +1,6 @@
 //! Real runs of the application under preloaded allocators, beside a loop that allocates nothing.
 
-use crate::real::{Allocator, Source};
+use crate::real::Allocator;
 use crate::studies::columns::{
     self,
     Column::{self, Real, Text, Whole},
@@ -166,11 +166,7 @@ fn run(program: &Program, allocator: &Allocator, threads: u32) -> Result<RunRow,
     };
     let mut command = Command::new(first);
     command.args(rest).args(["--threads", &threads.to_string(), "--json"]);
-    match &allocator.source {
-        Source::Libc => command.env_remove("LD_PRELOAD"),
-        Source::Environment => &mut command,
-        Source::Library(library) => command.env("LD_PRELOAD", library),
-    };
+    allocator.preload(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(run_error)?;
     let mut text = String::new();

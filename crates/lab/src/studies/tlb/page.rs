@@ -263,7 +263,7 @@ impl Page<'_> {
     }
 
     fn placement(&self, out: &mut String) {
-        out.push_str("<h2 id=\"placement\">Where each policy puts the same objects</h2>");
+        out.push_str("<h2 id=\"placement\">Where policies and mallocs put the objects</h2>");
         let Some(first) = self.results.policies.first() else { return };
         let mut heads = vec!["policy".to_owned()];
         heads.extend(
@@ -289,7 +289,9 @@ impl Page<'_> {
             id: "placement-misses",
             title: "TLB misses per 1,000 words, one processor",
             lead: "All levels of the TLB missed. The modern presets are those of the published \
-                   manuals; a page walk then costs little, for the tables lie in the caches.",
+                   manuals; a page walk then costs little, for the tables lie in the caches. A malloc \
+                   marked as real served the same program on this machine, and these are the addresses \
+                   that it gave; pages are assumed to be as long as each column says.",
             drawing: &misses,
             table: "",
             command: self.command,

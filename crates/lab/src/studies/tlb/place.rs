@@ -1,11 +1,11 @@
 //! A recorded program on a policy: which addresses its words have, and what its pieces of work are.
 
 use super::packing::Packing;
+use super::steps::Steps;
 use crate::models::dispatch;
 use crate::simulate::memory::Memory;
 use freehold_core::policy::{Policy, Visitor};
 use freehold_core::units::Align;
-use freehold_sim::cache::WORD;
 use freehold_sim::processors::{Op, Work};
 use freehold_trace::{Event, ObjectId, ProcessId, ReadError, Request, Trace};
 use freehold_workloads::access::{BARRIER, TASK};
@@ -39,6 +39,14 @@ pub enum PlaceError {
         policy: String,
         /// Bytes.
         bytes: u64,
+    },
+    /// A real malloc under which the application did not run.
+    #[error("{allocator}: {what}")]
+    Real {
+        /// The malloc.
+        allocator: String,
+        /// What happened.
+        what: String,
     },
     /// Ctrl-C.
     #[error("interrupted")]
@@ -135,19 +143,17 @@ struct Placer<P> {
     policy: P,
     base: u64,
     objects: Vec<Option<Object>>,
-    work: Work,
+    steps: Steps,
     sample: Sample,
     packing: Vec<Packing>,
     is_watched: bool,
-    /// Of the task under way.
-    home: u64,
 }
 
 impl<P: Policy> Placer<P> {
     fn new(policy: P, base: u64) -> Self {
-        let (work, sample) = (Work::default(), Sample::default());
+        let (steps, sample) = (Steps::default(), Sample::default());
         let (objects, packing) = (Vec::new(), Vec::new());
-        Placer { policy, base, objects, work, sample, packing, is_watched: false, home: 0 }
+        Placer { policy, base, objects, steps, sample, packing, is_watched: false }
     }
 
     fn apply(&mut self, event: &Event) {
@@ -209,7 +215,7 @@ impl<P: Policy> Placer<P> {
     fn call(&mut self, op: Op) {
         if self.is_watched {
             self.sample.calls += 1;
-            self.work.ops.push(op);
+            self.steps.call(op);
         }
     }
 
@@ -222,58 +228,26 @@ impl<P: Policy> Placer<P> {
         }
         match self.objects.get(object.0 as usize).copied().flatten() {
             Some(Object { payload, size }) if offset < size => {
-                self.touch(payload.addr().get() as u64 - self.base + offset);
+                self.steps.touch(payload.addr().get() as u64 - self.base + offset, 1);
             }
             _ => self.sample.unplaced += 1,
         }
     }
 
-    /// One word more; words after each other make one op.
-    fn touch(&mut self, address: u64) {
-        self.sample.words += 1;
-        let begun = self.begun();
-        if let Some(Op::Touch { address: first, words }) = self.work.ops[begun..].last_mut()
-            && *first + WORD * u64::from(*words) == address
-        {
-            *words += 1;
-            return;
-        }
-        self.work.ops.push(Op::Touch { address, words: 1 });
-    }
-
-    /// Where the ops of the task under way begin.
-    fn begun(&self) -> usize {
-        self.work.task_ends.last().copied().unwrap_or(0)
-    }
-
     /// A mark of the application; see `freehold_workloads::access`.
     fn mark(&mut self, object: ObjectId, mark: u64, write: bool) {
-        self.end_task();
         let beside = self.objects.get(object.0 as usize).copied().flatten();
-        self.home = beside.map_or(0, |object| object.payload.addr().get() as u64 - self.base);
+        let home = beside.map_or(0, |object| object.payload.addr().get() as u64 - self.base);
+        self.steps.begin_task(home);
         if mark == TASK as u64 {
             return;
         }
-        self.end_phase();
+        self.steps.end_phase();
         if self.is_watched && !write {
             self.sample.stretches += 1;
             self.look();
         }
         self.is_watched = write;
-    }
-
-    fn end_task(&mut self) {
-        if self.work.ops.len() > self.begun() {
-            self.work.task_ends.push(self.work.ops.len());
-            self.work.homes.push(self.home);
-        }
-    }
-
-    fn end_phase(&mut self) {
-        let begun = self.work.phase_ends.last().copied().unwrap_or(0);
-        if self.work.task_ends.len() > begun {
-            self.work.phase_ends.push(self.work.task_ends.len());
-        }
     }
 
     /// How things lie at the end of a stretch; the last one counts.
@@ -287,15 +261,8 @@ impl<P: Policy> Placer<P> {
         self.packing = Packing::of(&places);
     }
 
-    fn finish(mut self) -> Option<Placed> {
-        self.end_task();
-        self.end_phase();
-        if self.sample.words == 0 {
-            return None;
-        }
-        self.work.objects = self.objects.len() as u32;
-        self.sample.tasks = self.work.task_ends.len() as u64;
-        self.sample.phases = self.work.phase_ends.len() as u64;
-        Some(Placed { work: self.work, sample: self.sample, packing: self.packing })
+    fn finish(self) -> Option<Placed> {
+        let objects = self.objects.len() as u32;
+        self.steps.finish(objects, self.sample, self.packing)
     }
 }

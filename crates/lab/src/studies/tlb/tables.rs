@@ -3,12 +3,16 @@
 use super::packing::Packing;
 use super::place::{PlaceError, Placed, Sample, place};
 use super::published::{PROCESSORS, published};
+use super::real::place_really;
+use crate::real::Allocator;
 use crate::simulate::crew;
 use freehold_sim::cache::{ORIGIN_SECOND, R10000_FIRST, Shape};
 use freehold_sim::processors::{Costs, Dealing, MachineSpec, Run, Sharing, run as run_on};
 use freehold_sim::tlb::{GOLDEN_COVE, TlbSpec, ZEN_4, r10000};
 use freehold_trace::{ProcessId, Trace};
 use serde::Serialize;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Version of the JSON.
@@ -113,7 +117,7 @@ pub struct Results {
     pub table: Vec<Share>,
     /// The main policy's runs with all entries and tasks dealt out in order: why misses fall, or do not.
     pub in_order: Vec<Row>,
-    /// Every policy.
+    /// Every policy, and every real malloc.
     pub policies: Vec<Policied>,
     /// How sharing the allocator does: the main policy's runs under every scheme.
     pub sharing: Vec<Row>,
@@ -141,21 +145,37 @@ struct Job {
     dealing: Dealing,
 }
 
-/// Simulates everything; the first policy is that of Table 1. Progress counts runs.
+/// Where the study's placements come from.
+pub struct Sources<'a> {
+    /// A recording of the application.
+    pub trace: &'a Trace,
+    /// Its process.
+    pub process: ProcessId,
+    /// Policies that place its objects; the first is that of Table 1.
+    pub policies: &'a [&'a str],
+    /// Mallocs under which the application runs for real.
+    pub allocators: &'a [Allocator],
+    /// The application as they run it; takes `--access-log`.
+    pub program: &'a [OsString],
+    /// A folder for what it says, some hundreds of megabytes at a time.
+    pub folder: &'a Path,
+}
+
+/// Simulates everything. Progress counts runs.
 ///
 /// # Errors
-/// A policy is not known, the trace has no accesses, or `interrupted` became true.
+/// A policy is not known, the trace has no accesses, the application fails under a malloc, or
+/// `interrupted` became true.
 pub fn run(
-    trace: &Trace,
-    process: ProcessId,
-    policies: &[&str],
+    sources: &Sources<'_>,
     progress: &mut dyn FnMut(u64, u64),
     interrupted: &AtomicBool,
 ) -> Result<Results, PlaceError> {
+    let Sources { trace, process, policies, allocators, .. } = *sources;
     let Some((&first, others)) = policies.split_first() else { return Err(PlaceError::NoAccesses) };
     let placed = place(trace, process, first, interrupted)?;
     let (main, each) = (main_jobs(), placement_jobs());
-    let total = (main.len() + each.len() + others.len()) as u64;
+    let total = (main.len() + each.len() + others.len() + allocators.len()) as u64;
     let rows = all(first, &placed, &main, &mut |done| progress(done, total), interrupted)?;
     let before = main.len() as u64;
     let own = all(first, &placed, &each, &mut |done| progress(before + done, total), interrupted)?;
@@ -171,6 +191,18 @@ pub fn run(
     };
     let tick = || progress(finished.load(Ordering::Relaxed), total);
     found.extend(crew::work(others.len(), one, tick));
+    // For real, one after another: they measure nothing, but each takes its memory.
+    let before = total - allocators.len() as u64;
+    for (done, allocator) in allocators.iter().enumerate() {
+        progress(before + done as u64, total);
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(PlaceError::Interrupted);
+        }
+        let placed = place_really(sources.program, allocator, sources.folder)?;
+        let name = format!("{} (real)", allocator.name);
+        let rows = all(&name, &placed, &each, &mut |_| (), interrupted)?;
+        found.push(Ok((policied(&name, placed, &rows), rows)));
+    }
     let mut results = Results {
         schema_version: SCHEMA_VERSION,
         policy: first.to_owned(),

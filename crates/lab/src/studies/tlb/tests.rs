@@ -6,6 +6,7 @@ use freehold_trace::{
     Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,
 };
 use freehold_workloads::access::{BARRIER, TASK};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 const OBJECTS: u32 = 400;
@@ -66,7 +67,16 @@ fn words_tasks_and_phases_are_found_again() {
 fn the_table_is_scaled_by_its_first_cell_only() {
     let (_folder, trace) = trace(program().into_iter());
     let never = AtomicBool::new(false);
-    let go = || run(&trace, ProcessId(0), &["first-fit", "buddy"], &mut |_, _| {}, &never).unwrap();
+    let policies = ["first-fit", "buddy"];
+    let sources = Sources {
+        trace: &trace,
+        process: ProcessId(0),
+        policies: &policies,
+        allocators: &[],
+        program: &[],
+        folder: Path::new("."),
+    };
+    let go = || run(&sources, &mut |_, _| {}, &never).unwrap();
     let results = go();
     assert_eq!(results, go(), "the same trace gives the same numbers");
     let share = &results.table[0];

@@ -56,7 +56,8 @@ fn bad_polygons_are_named() {
     refused("[[0, 0, 0], [1, 0, 0], [1, 1, 0.4], [0, 1, 0]]", "is not planar");
     refused("[[0, 0, 0], [1, 0, 0], [0.2, 0.2, 0], [0, 1, 0]]", "is not convex at vertex 3");
     refused("[[0, 0, 0], [2, 0, 0], [0, 1, 0], [1, 1, 0]]", "is not convex");
-    refused("[[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]", "is not convex");
+    refused("[[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]", "vertex 3 lies where");
+    refused("[[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 0]]", "vertex 1 lies where");
 }
 
 #[track_caller]

@@ -1,8 +1,9 @@
 //! The Cornell box, from its published measurements.
 //!
 //! `data/cornell_box.csv` holds the quads as measured (Cornell University Program of Computer
-//! Graphics, "The Cornell Box: physical data", millimetres). The page gives reflectance as
-//! spectra; the colours below are the usual three-channel equivalents. Two mends make it a closed
+//! Graphics, "Cornell Box Data", millimetres). The same page gives reflectances and the lamp's
+//! emission as spectra; the colours below are what these are in linear sRGB, with a flat spectrum as
+//! white, and a test computes them again (`cornell/spectra.rs`). Two mends make it a closed
 //! scene: the lamp's outline is cut out of the ceiling, in whose plane it lies, and a black wall
 //! that the camera sees through closes the front.
 
@@ -12,10 +13,10 @@ use crate::radiosity::scene::{Camera, Material, Polygon, Scene};
 
 const MEASURED: &str = include_str!("../../../data/cornell_box.csv");
 const MATERIALS: [(&str, [f64; 3], [f64; 3]); 5] = [
-    ("white", [0.725, 0.71, 0.68], [0.0; 3]),
-    ("red", [0.63, 0.065, 0.05], [0.0; 3]),
-    ("green", [0.14, 0.45, 0.091], [0.0; 3]),
-    ("light", [0.78, 0.78, 0.78], [18.4, 13.98, 6.75]),
+    ("white", [0.738, 0.736, 0.737], [0.0; 3]),
+    ("red", [0.524, 0.057, 0.049], [0.0; 3]),
+    ("green", [0.070, 0.388, 0.088], [0.0; 3]),
+    ("light", [0.78, 0.78, 0.78], [18.45, 11.51, 3.155]),
     ("black", [0.0; 3], [0.0; 3]),
 ];
 
@@ -96,6 +97,9 @@ fn extent(polygon: &Polygon) -> (Vec3, Vec3) {
     let first = polygon.vertices[0];
     polygon.vertices.iter().fold((first, first), |(low, high), &v| (low.min(v), high.max(v)))
 }
+
+#[cfg(test)]
+mod spectra;
 
 #[cfg(test)]
 mod tests {
