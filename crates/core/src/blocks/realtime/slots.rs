@@ -148,7 +148,7 @@ impl Slots {
         }
         let merged = merged_log2(!free, slot);
         // Of the runs around, those with the number of such a run or a higher one.
-        let Run { other_runs, .. } = RUNS[64 | slot as usize % 64];
+        let Run { other_runs, .. } = RUNS[number(0, slot) % 128];
         let around = !other_runs & (!1 << ((64_u32 >> merged) - 1));
         Some((Slots { free, runs: self.runs | inside | around }, SLOTS_LOG2 - merged))
     }
