@@ -3,7 +3,7 @@
 # FREEHOLD_SEED makes it the same run every time (CI does); without it every run is a new one.
 set -eu
 cd "$(dirname "$0")"
-target=${1:?usage: fuzz/run.sh read_trace|import|malloc|options [SECONDS]}
+target=${1:?usage: fuzz/run.sh read_trace|import|malloc|realtime|options [SECONDS]}
 seconds=${2:-120}
 # What cargo-fuzz would pass, without the sanitizer, which needs nightly: bounds, overflows and
 # unwraps panic by themselves.

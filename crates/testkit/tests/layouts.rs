@@ -182,6 +182,22 @@ fn a_second_look_finds_what_lists_cannot_promise() -> Done {
     Ok(())
 }
 
+#[test]
+fn a_first_look_finds_the_block_just_freed_before_a_longer_one_is_cut() -> Done {
+    fn freed_and_asked_for_again<P: Policy>() -> Result<String, Fault> {
+        let mut heap = heap::<P>(4096);
+        ask(&mut heap, 0, 1032)?; // of a class that begins at 1024: no such request may look there
+        ask(&mut heap, 1, 24)?;
+        heap.free(0)?;
+        ask(&mut heap, 2, 1032)?;
+        Ok(heap.picture())
+    }
+    assert_eq!(freed_and_asked_for_again::<Dmrt>()?, "[used 1040, used 32, free 3024]");
+    let rounded_up = "[free 1040, used 32, used 1040, free 1984]";
+    assert_eq!(freed_and_asked_for_again::<DmrtPaper>()?, rounded_up);
+    Ok(())
+}
+
 /// Holes of 1.25, 5.05 and 5 MiB between walls, freed in this order, and a free end of 3 MiB. The
 /// two longest are of one class.
 fn long_holes<P: Policy>() -> Result<ShadowHeap<P>, Fault> {

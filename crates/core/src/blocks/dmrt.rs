@@ -10,9 +10,15 @@
 //! "DmRT for NUMA", chapter 4 of the thesis. Its chapter 3, with the lists and the block layout, is
 //! not public; **ours** are therefore: the layout (`tags`), 32 lists a doubling, a small request
 //! that finds no bin being served as a normal one, exactly 2 MiB being large (the paper classifies it
-//! nowhere), worst fit by the head of the highest list (short of the longest block by less than 1/32), and
-//! [`DmrtParams::second_look`]: where good fit or that head fails, a bounded number of blocks more
-//! is looked at. With a second look of 0 it is the paper's.
+//! nowhere), worst fit by the head of the highest list (short of the longest block by less than 1/32), and two
+//! looks at a bounded number of blocks: the first, at the list that a normal request falls in, before
+//! a longer block is cut ([`DmrtParams::with_first_look`]); the second where good fit or that head fails
+//! ([`DmrtParams::with_second_look`]). With looks of 0 it is the paper's.
+//!
+//! Why a first look: good fit rounds up what it looks for, not what it cuts off. So a block of 1,040 B, freed, is
+//! in the list [1024, 1056), where no request of 1,040 B looks: the next one cuts a longer block, and so on. TLSF
+//! cuts off the rounded length, which is found again, and pays for it inside every block. One look at the list's head
+//! nearly always finds the block just freed (`bench/NOTES.md`, "Fragmentation").
 //!
 //! Two facts about the result, both tested. Up to 1 KiB a list of good fit holds one length only, so
 //! that below 2 MiB the paper's DmRT chooses the very blocks that good fit chooses: its bins save
@@ -30,10 +36,10 @@ use super::tags::{Block, Granules, TAG, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
 
-/// DmRT with a second look at four blocks.
+/// DmRT with both looks at four blocks.
 pub type Dmrt = BlockHeap<DmrtLists<4>>;
 
-/// DmRT as the paper has it: without a second look.
+/// DmRT as the paper has it: without looks.
 pub type DmrtPaper = BlockHeap<DmrtLists<0>>;
 
 /// Which block a large request takes.
@@ -51,6 +57,7 @@ pub enum LargeFit {
 pub struct DmrtParams {
     small: u64,
     large: u64,
+    first_look: u32,
     second_look: u32,
     large_fit: LargeFit,
 }
@@ -59,9 +66,14 @@ impl DmrtParams {
     /// The most that `small` can be: as many bins as one word has bits.
     pub const MAX_SMALL: u64 = 1024;
 
-    /// The paper's: small below 512 B, large from 2 MiB, no second look.
-    pub const PAPER: DmrtParams =
-        DmrtParams { small: 512, large: 2 << 20, second_look: 0, large_fit: LargeFit::Head };
+    /// The paper's: small below 512 B, large from 2 MiB, no looks.
+    pub const PAPER: DmrtParams = DmrtParams {
+        small: 512,
+        large: 2 << 20,
+        first_look: 0,
+        second_look: 0,
+        large_fit: LargeFit::Head,
+    };
 
     /// Requests of less than `small` bytes are small, of `large` bytes and more large. `None` unless
     /// `small <= MAX_SMALL` and `small <= large`.
@@ -70,6 +82,11 @@ impl DmrtParams {
             return None;
         }
         Some(DmrtParams { small, large, ..self })
+    }
+
+    /// At most `blocks` of the list that a normal request falls in are looked at before a longer one is cut.
+    pub const fn with_first_look(self, blocks: u32) -> DmrtParams {
+        DmrtParams { first_look: blocks, ..self }
     }
 
     /// At most `blocks` more are looked at where the first choice fails.
@@ -99,33 +116,33 @@ impl DmrtParams {
     }
 }
 
-/// The bins and lists of DmRT: 64 bins in one word, and good fit's lists above. `SECOND_LOOK` is that
-/// of the `Default`, by which the registry makes one.
+/// The bins and lists of DmRT: 64 bins in one word, and good fit's lists above. `LOOK` is both looks of the
+/// `Default`, by which the registry makes one.
 #[derive(Debug)]
-pub struct DmrtLists<const SECOND_LOOK: u32> {
+pub struct DmrtLists<const LOOK: u32> {
     params: DmrtParams,
     blocks: Binned<1>,
 }
 
-impl<const SECOND_LOOK: u32> DmrtLists<SECOND_LOOK> {
+impl<const LOOK: u32> DmrtLists<LOOK> {
     /// No blocks yet. Give it to [`BlockHeap::with_index`].
     pub fn with(params: DmrtParams) -> Self {
-        let DmrtParams { second_look, .. } = params;
-        let lists = GoodFitParams::new(32, second_look).unwrap_or_default();
+        let lists = GoodFitParams::new(32, params.second_look).unwrap_or_default();
+        let lists = lists.with_first_look(params.first_look);
         DmrtLists { params, blocks: Binned::new(params.longest_bin(), lists) }
     }
 }
 
-impl<const SECOND_LOOK: u32> Default for DmrtLists<SECOND_LOOK> {
+impl<const LOOK: u32> Default for DmrtLists<LOOK> {
     fn default() -> Self {
-        Self::with(DmrtParams::PAPER.with_second_look(SECOND_LOOK))
+        Self::with(DmrtParams::PAPER.with_first_look(LOOK).with_second_look(LOOK))
     }
 }
 
 // SAFETY: everything is delegated to bins and lists, which hold blocks inserted and not removed
 // since.
 #[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<const SECOND_LOOK: u32> FreeIndex for DmrtLists<SECOND_LOOK> {
+unsafe impl<const LOOK: u32> FreeIndex for DmrtLists<LOOK> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.blocks.insert(view, block, size);
     }

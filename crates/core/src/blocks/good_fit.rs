@@ -4,7 +4,9 @@
 //! next class, so that *any* block of that class or a higher one fits: the head of the first list
 //! that is not empty is taken, unseen. Every operation is a few instructions, whatever the region
 //! holds. The price: of the class that `need` itself falls in, blocks are not considered, although
-//! some may fit; [`GoodFitParams::second_look`] lets a request that would fail look at a few of them.
+//! some may fit, such as one of just that length that was freed a moment ago.
+//! [`GoodFitParams::second_look`] lets a request that would fail look at a few of them, and
+//! [`GoodFitParams::first_look`] every request, before it takes a longer one.
 //!
 //! Masmano, Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for real-time systems",
 //! ECRTS 2004.
@@ -23,11 +25,12 @@ use crate::machine::{Probe, Step};
 pub type GoodFit = BlockHeap<SizeLists>;
 
 /// How good fit divides sizes, and what it does when it finds nothing. The default is TLSF's: 32
-/// lists a doubling, no second look.
+/// lists a doubling, no looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GoodFitParams {
     /// log2 of how many of the 32 classes of a doubling share a list.
     merged_log2: u8,
+    first_look: u32,
     second_look: u32,
 }
 
@@ -38,12 +41,23 @@ impl GoodFitParams {
         if !sublists.is_power_of_two() || sublists > 32 {
             return None;
         }
-        Some(GoodFitParams { merged_log2: 5 - sublists.trailing_zeros() as u8, second_look })
+        let merged_log2 = 5 - sublists.trailing_zeros() as u8;
+        Some(GoodFitParams { merged_log2, first_look: 0, second_look })
+    }
+
+    /// At most `blocks` of the list that `need` itself falls in are looked at before any longer one is taken.
+    pub const fn with_first_look(self, blocks: u32) -> GoodFitParams {
+        GoodFitParams { first_look: blocks, ..self }
     }
 
     /// Lists a doubling.
     pub const fn sublists(self) -> u32 {
         32 >> self.merged_log2
+    }
+
+    /// Blocks looked at before a longer one is taken.
+    pub const fn first_look(self) -> u32 {
+        self.first_look
     }
 
     /// Blocks looked at before a request fails.
@@ -87,7 +101,7 @@ impl SizeLists {
     }
 
     /// At most `most` blocks of the list that `need` falls in, youngest first: the first that fits.
-    fn look_again<P: Probe>(&self, view: &mut View<P>, need: Granules, most: u32) -> Option<Block> {
+    fn look_into<P: Probe>(&self, view: &mut View<P>, need: Granules, most: u32) -> Option<Block> {
         self.lists.get(self.params.class_of(need)).first_fit(view, need, most)
     }
 
@@ -149,9 +163,19 @@ unsafe impl FreeIndex for SizeLists {
     }
 
     fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        let GoodFitParams { first_look, second_look, .. } = self.params;
         let covering = self.params.covering(need);
+        // Where all blocks of its own list fit, the covering list is that.
+        if covering != Some(self.params.class_of(need)) {
+            let found = self.look_into(view, need, first_look);
+            if found.is_some() {
+                return found;
+            }
+        }
         let Some(class) = covering.and_then(|class| self.occupied.at_or_above(view, class)) else {
-            return self.look_again(view, need, self.params.second_look);
+            // The first look was at the same blocks.
+            let most = if second_look > first_look { second_look } else { 0 };
+            return self.look_into(view, need, most);
         };
         view.step(Step::Inspect);
         self.lists.get(class).top()
