@@ -123,14 +123,14 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         row(adversary.name, cells);
     }
     for trace in &options.traces {
-        const STRIDE: usize = 16;
-        let asks = recorded::read(trace, options.calls * STRIDE)?;
+        let asks = recorded::read(trace)?;
+        let stride = (asks.len() / options.calls.max(1)).max(1);
         let name = trace.file_stem().map_or("trace".into(), |name| name.to_string_lossy());
         let len = recorded::needs(&asks);
         eprintln!("{name}");
         let mut cells = Vec::new();
         for subject in &subjects {
-            let worst = Player::new(subject, &mut stepper, len, STRIDE).map(|mut player| {
+            let worst = Player::new(subject, &mut stepper, len, stride).map(|mut player| {
                 recorded::play(&mut player, &asks);
                 player.worst
             });

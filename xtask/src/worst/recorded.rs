@@ -2,7 +2,9 @@
 
 use super::subject::Player;
 use anyhow::Context;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// What a program asked for, in order.
@@ -13,12 +15,19 @@ pub enum Ask {
     Free(u64),
 }
 
-/// Reads at most `most` calls. A reallocation is a free and an allocation.
-pub fn read(path: &Path, most: usize) -> anyhow::Result<Vec<Ask>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{} cannot be read", path.display()))?;
-    let mut lines = text.lines();
-    let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+/// Calls of a recorded program that are played: more lead to states no longer, and take memory.
+const MOST: usize = 400_000;
+
+/// Reads the first [`MOST`] calls of the process that makes most of them. A reallocation is a free and an
+/// allocation.
+pub fn read(path: &Path) -> anyhow::Result<Vec<Ask>> {
+    let open = || -> anyhow::Result<_> {
+        let file = File::open(path);
+        let file = file.with_context(|| format!("{} cannot be read", path.display()))?;
+        Ok(BufReader::new(file).lines())
+    };
+    let head = open()?.next().transpose()?.unwrap_or_default();
+    let head: Vec<&str> = head.split(',').collect();
     let column = |name: &str| {
         head.iter().position(|column| *column == name).with_context(|| {
             format!(
@@ -27,15 +36,27 @@ pub fn read(path: &Path, most: usize) -> anyhow::Result<Vec<Ask>> {
             )
         })
     };
-    let (event, object, size) = (column("event")?, column("object")?, column("size")?);
+    let (process, event) = (column("process")?, column("event")?);
+    let (object, size) = (column("object")?, column("size")?);
+    let mut processes = BTreeMap::new();
+    for line in open()?.skip(1) {
+        let line = line?;
+        let id = line.split(',').nth(process).unwrap_or_default().to_owned();
+        *processes.entry(id).or_insert(0_u64) += 1;
+    }
+    let busiest = processes.into_iter().max_by_key(|(_, lines)| *lines).unwrap_or_default().0;
     let mut asks = Vec::new();
-    for line in lines {
+    for line in open()?.skip(1) {
+        let line = line?;
         let fields: Vec<&str> = line.split(',').collect();
         let (Some(&event), Some(Ok(object))) =
             (fields.get(event), fields.get(object).map(|field| field.parse()))
         else {
             continue;
         };
+        if fields.get(process) != Some(&busiest.as_str()) {
+            continue;
+        }
         let size = fields.get(size).and_then(|field| field.parse().ok()).unwrap_or(0);
         match event {
             "alloc" => asks.push(Ask::Alloc(object, size)),
@@ -43,7 +64,7 @@ pub fn read(path: &Path, most: usize) -> anyhow::Result<Vec<Ask>> {
             "realloc" => asks.extend([Ask::Free(object), Ask::Alloc(object, size)]),
             _ => {}
         }
-        if asks.len() >= most {
+        if asks.len() >= MOST {
             break;
         }
     }
@@ -68,7 +89,7 @@ pub fn needs(asks: &[Ask]) -> usize {
 
 /// Plays it.
 pub fn play(player: &mut Player<'_>, asks: &[Ask]) {
-    let mut blocks = HashMap::new();
+    let mut blocks = BTreeMap::new();
     for ask in asks {
         match *ask {
             Ask::Alloc(object, size) => {
