@@ -48,9 +48,12 @@ fn a_policy_of_the_user_s_stands() {
         "LD_PRELOAD=/libfreehold.so /policy interleave && LD_PRELOAD=/libfreehold.so /policy thread
         mkdir /sys/fs/cgroup/two && echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
         echo 2 >/sys/fs/cgroup/two/cpuset.mems && echo $$ >/sys/fs/cgroup/two/cgroup.procs
-        LD_PRELOAD=/libfreehold.so /policy cpuset 2";
+        LD_PRELOAD=/libfreehold.so /policy cpuset 2
+        mkdir /sys/fs/cgroup/small && echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+        echo 100M >/sys/fs/cgroup/small/memory.max && echo $$ >/sys/fs/cgroup/small/cgroup.procs
+        LD_PRELOAD=/libfreehold.so /policy limited";
     let done = run(&job(four_nodes(512), "policy", script));
-    assert_eq!(done.stdout, "interleave\nthread\ncpuset\n", "{}", done.stderr);
+    assert_eq!(done.stdout, "interleave\nthread\ncpuset\nlimited\n", "{}", done.stderr);
 }
 
 /// seccomp that refuses every call about memory policies, as containers have it.

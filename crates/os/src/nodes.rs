@@ -3,7 +3,7 @@
 //! ```text
 //! which may be used     get_mempolicy(MEMS_ALLOWED), which knows cpusets; else /sys/…/node/has_memory
 //! where a thread is     the limit of a descriptor, as the vDSO's getcpu reads it; else getcpu
-//! what a node has       /sys/…/node/nodeN/meminfo
+//! what a node has       /sys/…/node/nodeN/meminfo, less what the kernel keeps of it (its low watermark)
 //! how far, which have processors    nodeN/distance, online, has_cpu
 //! where pages come from             mbind: preferred, never bound, for a bound node that is full means the OOM killer
 //! ```
@@ -15,7 +15,7 @@
 
 use crate::small_file::SmallFile;
 use crate::syscall::{Number, call};
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freehold_core::machine::{Nodes, Room, Survey};
 use freehold_core::place::{MAX_NODES, NodeId, NodeSet, Path, Stop};
 
@@ -39,6 +39,8 @@ pub struct Memories {
     path: AtomicU8,
     /// For each node that cannot be used, the nearest that can, as number + 1; 0 when nobody asked.
     nearest: [AtomicU8; MAX_NODES],
+    /// What the kernel keeps of a node, in 65,536ths, plus one; 0 when nobody asked.
+    kept: AtomicU32,
 }
 
 impl Memories {
@@ -48,6 +50,7 @@ impl Memories {
             usable: AtomicU64::new(0),
             path: AtomicU8::new(0),
             nearest: [const { AtomicU8::new(0) }; MAX_NODES],
+            kept: AtomicU32::new(0),
         }
     }
 
@@ -82,6 +85,23 @@ impl Memories {
 }
 
 impl Memories {
+    /// What the kernel keeps of a node, in 65,536ths: the low watermark, as `__setup_per_zone_wmarks` makes it of
+    /// `vm.min_free_kbytes` and `vm.watermark_scale_factor`.
+    fn kept(&self) -> u32 {
+        if let Some(kept) = self.kept.load(Ordering::Relaxed).checked_sub(1) {
+            return kept;
+        }
+        let number = |path: &[u8]| SmallFile::at(path).and_then(|file| file.numbers().next());
+        let least = number(b"/proc/sys/vm/min_free_kbytes").unwrap_or(0);
+        let scale = number(b"/proc/sys/vm/watermark_scale_factor").unwrap_or(10);
+        let total = SmallFile::at(b"/proc/meminfo").and_then(|file| file.number_of(b"MemTotal:"));
+        let part = (least << 16).checked_div(total.unwrap_or(0)).unwrap_or(0);
+        let kept = part + (part / 4).max((scale << 16) / 10_000);
+        let kept = kept.min(1 << 15) as u32;
+        self.kept.store(kept + 1, Ordering::Relaxed);
+        kept
+    }
+
     /// The usable node nearest to one that is not: processors can be without memory, by the machine or a cpuset.
     #[cold]
     fn nearest(&self, from: NodeId) -> Option<NodeId> {
@@ -127,7 +147,10 @@ impl Nodes for Memories {
         let bytes = |key: &[u8]| file.number_of(key).map(|kib| kib << 10);
         // What was read from files and not used since is dropped before anything is sent to another node.
         let free = bytes(b"MemFree:")? + bytes(b"Inactive(file):").unwrap_or(0);
-        Some(Room { free, capacity: bytes(b"MemTotal:")? })
+        let capacity = bytes(b"MemTotal:")?;
+        // Of what lies below the watermark nobody gets a page while another node has one.
+        let kept = (u128::from(capacity) * u128::from(self.kept()) >> 16) as u64;
+        Some(Room { free: free.saturating_sub(kept), capacity })
     }
 
     fn survey(&self, from: NodeId) -> Survey {

@@ -1,4 +1,4 @@
-//! Small text files of the kernel's about nodes, read without allocating or formatting.
+//! Small text files of the kernel's, read without allocating or formatting.
 
 use crate::syscall::{Number, call};
 
@@ -31,6 +31,11 @@ impl SmallFile {
         let mut parts = b"node".iter().chain(number).chain(b"/");
         let len = folder.iter_mut().zip(&mut parts).map(|(to, from)| *to = *from).count();
         SmallFile::read([FOLDER, folder.get(..len)?, name])
+    }
+
+    /// Reads a file, by a path of less than 64 bytes.
+    pub fn at(path: &[u8]) -> Option<SmallFile> {
+        SmallFile::read([path, b"", b""])
     }
 
     fn read(parts: [&[u8]; 3]) -> Option<SmallFile> {

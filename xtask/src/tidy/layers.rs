@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("record", &[]),
     ("replayer", &[]),
     ("workloads", &[]),
-    ("guest", &[]),
+    ("guest", &["core"]),
     ("collect", &["record", "trace"]),
     ("sim", &["core"]),
     ("lab", &["core", "trace", "collect", "replayer", "sim", "workloads"]),

@@ -39,8 +39,6 @@ pub struct Supply {
     offers: [Offer; MAX_NODES],
     /// Homes that have asked.
     asked: NodeSet,
-    /// Nodes that shall give nothing more.
-    closed: NodeSet,
 }
 
 impl Default for Supply {
@@ -52,16 +50,14 @@ impl Default for Supply {
 impl Supply {
     /// Nobody was asked yet.
     pub const fn new() -> Supply {
-        let none = NodeSet::from_bits(0);
         let offers = [Offer { node: Home::ANYWHERE, banks: 0 }; MAX_NODES];
-        Supply { offers, asked: none, closed: none }
+        Supply { offers, asked: NodeSet::from_bits(0) }
     }
 
     /// Whether `here` itself has a bank more, asking it if need be.
     pub fn has_room(&mut self, nodes: &dyn Nodes, here: NodeId) -> bool {
         let offer = self.offer(here);
-        (offer.node.node() == Some(here) && offer.banks > 0)
-            || !self.closed.contains(here) && banks_in(nodes.room(here)) > 0
+        (offer.node.node() == Some(here) && offer.banks > 0) || banks_in(nodes.room(here)) > 0
     }
 
     /// Where the next banks of `here` come from, and how many of the `want` (at least one). `None` where the path ends
@@ -79,7 +75,7 @@ impl Supply {
             return Some((node, want));
         }
         let starts_here = nodes.path().stops().first() == Some(&Stop::Local);
-        if starts_here && !self.closed.contains(here) {
+        if starts_here {
             let banks = banks_in(nodes.room(here));
             if banks as usize >= want {
                 return Some(self.accept(here, (here, banks), want, true));
@@ -92,7 +88,7 @@ impl Supply {
     fn choose(&mut self, nodes: &dyn Nodes, here: NodeId, want: usize) -> Option<(NodeId, usize)> {
         let survey = nodes.survey(here);
         let path = nodes.path();
-        let mut open = survey.usable.without(self.closed);
+        let mut open = survey.usable;
         for (at, stop) in path.stops().iter().enumerate() {
             let (found, seen) = match stop {
                 Stop::Local => (Some(here), NodeSet::default().with(here)),

@@ -66,16 +66,6 @@ impl NodeSet {
         NodeSet(self.0 | other.0)
     }
 
-    /// How many there are.
-    pub const fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    /// Whether there is none.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     /// The nodes, in order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
         let mut rest = self.0;

@@ -3,20 +3,21 @@
 // interleave   the process interleaves its pages among all nodes, set before its first allocation as numactl does
 // thread       a thread that has allocated already asks for node 3
 // cpuset N     the process may use node N only, whichever processor it runs on
+// limited      its cgroup has room for three such demands, less than one node has: one after the other, freed between
 #include "numa.h"
 #include <linux/mempolicy.h>
 
 enum { BLOCKS = 4000, SIZE = 8000 };
 
 static size_t where[MAX_NODES + 1];
+static char *blocks[BLOCKS];
 
 static void allocate(void) {
   memset(where, 0, sizeof where);
   for (int i = 0; i < BLOCKS; i++) {
-    char *block = malloc(SIZE);
-    CHECK(block);
-    memset(block, 1, SIZE);
-    add_where(block, SIZE, where);
+    CHECK(blocks[i] = malloc(SIZE));
+    memset(blocks[i], 1, SIZE);
+    add_where(blocks[i], SIZE, where);
   }
 }
 
@@ -40,6 +41,13 @@ int main(int argc, char **argv) {
     set_policy(MPOL_PREFERRED, 1 << 3);
     for (int i = 0; i < 2; i++) allocate(); // it is looked for now and then
     CHECK(where[3] > all / 100 * 99);
+  } else if (!strcmp(what, "limited")) {
+    stay_on(3);
+    for (int round = 0; round < 8; round++) {
+      allocate();
+      CHECK(where[3] > all / 100 * 99);
+      for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+    }
   } else if (!strcmp(what, "cpuset")) {
     int node = atoi(argv[2]);
     for (int from = 0; from < 4; from++) {
