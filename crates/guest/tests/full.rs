@@ -1,5 +1,6 @@
 //! A node that is full: where the rest of a demand goes, by the path and `core/place`, in order, and nothing fails.
 
+#[allow(dead_code, reason = "not every file of tests needs all of it")]
 mod support;
 
 use freehold_core::place::{Average, Load, NodeId, NodeSet, RemoteSearch, Thresholds};

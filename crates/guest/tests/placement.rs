@@ -1,5 +1,6 @@
 //! Where blocks lie on four nodes: on the node of the thread that asked for them, page by page by the kernel's word.
 
+#[allow(dead_code, reason = "not every file of tests needs all of it")]
 mod support;
 
 use std::collections::BTreeMap;

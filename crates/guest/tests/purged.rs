@@ -1,5 +1,6 @@
 //! With transparent huge pages set to `always`, what was purged stays purged.
 
+#[allow(dead_code, reason = "not every file of tests needs all of it")]
 mod support;
 
 use freehold_guest::{Bytes, Machine};

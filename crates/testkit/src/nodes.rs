@@ -15,6 +15,7 @@ pub struct FakeNodes {
     here: Cell<usize>,
     free: Vec<Cell<u64>>,
     path: Path,
+    shared: NodeSet,
     preferred: RefCell<BTreeMap<usize, NodeId>>,
 }
 
@@ -25,8 +26,18 @@ impl FakeNodes {
             here: Cell::new(0),
             free: vec![Cell::new(CAPACITY); count],
             path: Path::LOCAL_SHARED_SEARCH,
+            shared: NodeSet::default(),
             preferred: RefCell::new(BTreeMap::new()),
         }
+    }
+
+    /// The last node has no processors, and memory is looked for along `path`.
+    #[must_use]
+    pub fn with_shared_last(mut self, path: Path) -> FakeNodes {
+        self.shared =
+            NodeId::new(self.free.len() - 1).map_or(self.shared, |node| self.shared.with(node));
+        self.path = path;
+        self
     }
 
     /// The calling thread is on that node from now on.
@@ -64,7 +75,7 @@ impl Nodes for FakeNodes {
     }
 
     fn survey(&self, from: NodeId) -> Survey {
-        let mut survey = Survey::NOTHING;
+        let mut survey = Survey { shared: self.shared, ..Survey::NOTHING };
         for node in (0..self.free.len()).filter_map(NodeId::new) {
             survey.usable = survey.usable.union(NodeSet::default().with(node));
             survey.rooms[node.index()] = self.room(node).unwrap_or_default();

@@ -1,10 +1,12 @@
 //! The malloc on a machine with several memories, simulated: whose memory a block is of, whoever frees it.
 
+use freehold_core::frames::BANK;
 use freehold_core::heap::{Cache, NodeHeap};
 use freehold_testkit::failing_machine::FailingMachine;
 use freehold_testkit::nodes::FakeNodes;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 const NODES: usize = 4;
 
@@ -119,6 +121,30 @@ proptest! {
             prop_assert_eq!(strange, 0);
         }
     }
+}
+
+/// Each slab took a bank of its own from a node elsewhere that was the first choice, while home had room: the node was
+/// full of huge pages of which a thirty-second part was used.
+#[test]
+fn slabs_fill_the_banks_of_a_first_choice_elsewhere() {
+    let path = "shared>local>search".parse().expect("a path");
+    let fake = FakeNodes::new(NODES).with_shared_last(path);
+    let heap = NodeHeap::new(FailingMachine::with_nodes(fake));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    let cache = heap.attach().expect("memory");
+    // Two to a slab; the first four banks are at home.
+    let blocks: Vec<*mut u8> = (0..2 * 32 * 6 - 8).map(|_| heap.allocate(cache, 30_000)).collect();
+    assert!(blocks.iter().all(|block| !block.is_null()));
+    let banks: BTreeSet<usize> = blocks.iter().map(|block| block.addr() / BANK).collect();
+    assert!(banks.len() <= 7, "{} banks for what six hold", banks.len());
+    let last = blocks.last().expect("there are some");
+    assert_eq!(nodes(&heap).node_of(last.addr()), Some(NODES - 1));
+    for block in blocks {
+        // SAFETY: the block is ours, and forgotten.
+        unsafe { heap.free(cache, block) }.unwrap();
+    }
+    heap.detach(cache);
+    assert_eq!(heap.check(), Ok(()));
 }
 
 /// Fills the own node and looks where the rest comes from; then there is room again, and new banks are at home.

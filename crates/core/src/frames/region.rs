@@ -17,7 +17,7 @@
 //! cover the whole reservation, and are committed as far as banks are.
 //!
 //! A region belongs to a [`Home`]. Its banks' pages come from there as long as there are any; banks that had to come
-//! from elsewhere are listed in an index of their own (`away`), and taken from when the home has no room for another.
+//! from elsewhere are listed in an index of their own (`away`), and taken from when another bank would come from elsewhere too.
 //!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
 //! a unit that no block starts in, or that is free, is zero. What tags and descriptors mean is the

@@ -54,10 +54,13 @@ impl Supply {
         Supply { offers, asked: NodeSet::from_bits(0) }
     }
 
-    /// Whether `here` itself has a bank more, asking it if need be.
-    pub fn has_room(&mut self, nodes: &dyn Nodes, here: NodeId) -> bool {
+    /// Whether the next bank of `here` would come from `here` itself, asking it if need be.
+    pub fn stays_here(&self, nodes: &dyn Nodes, here: NodeId) -> bool {
         let offer = self.offer(here);
-        (offer.node.node() == Some(here) && offer.banks > 0) || banks_in(nodes.room(here)) > 0
+        if offer.banks > 0 {
+            return offer.node == Home::of(here);
+        }
+        starts_here(nodes) && banks_in(nodes.room(here)) > 0
     }
 
     /// Where the next banks of `here` come from, and how many of the `want` (at least one). `None` where the path ends
@@ -74,8 +77,7 @@ impl Supply {
             self.set_offer(here, Offer { banks: offer.banks - want as u32, ..offer });
             return Some((node, want));
         }
-        let starts_here = nodes.path().stops().first() == Some(&Stop::Local);
-        if starts_here {
+        if starts_here(nodes) {
             let banks = banks_in(nodes.room(here));
             if banks as usize >= want {
                 return Some(self.accept(here, (here, banks), want, true));
@@ -133,6 +135,11 @@ impl Supply {
             self.asked = self.asked.with(here);
         }
     }
+}
+
+/// Whether a node's own memory is the first place to look.
+fn starts_here(nodes: &dyn Nodes) -> bool {
+    nodes.path().stops().first() == Some(&Stop::Local)
 }
 
 /// How many banks a node has to give. One of which nobody knows has plenty.

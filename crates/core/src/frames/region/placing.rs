@@ -12,7 +12,7 @@ use crate::machine::{Machine, Nodes};
 use crate::place::{Home, NodeId};
 
 impl Region {
-    /// A run in a bank away from home, if the home has no room for a bank more.
+    /// A run in a bank away from home, if that is where the next bank would come from.
     #[cold]
     pub(super) fn take_away(
         &mut self,
@@ -22,8 +22,8 @@ impl Region {
         align: usize,
     ) -> Option<Run> {
         let (nodes, home) = nodes_of(machine, self.home)?;
-        let full = self.view().away.any() && !supply.has_room(nodes, home);
-        if full { self.take_in_bank(len, align, true) } else { None }
+        let elsewhere = self.view().away.any() && !supply.stays_here(nodes, home);
+        if elsewhere { self.take_in_bank(len, align, true) } else { None }
     }
 
     /// Decides which nodes those of `len` banks from `at` that are wholly free get their pages from; `None` when there
