@@ -47,7 +47,7 @@ use suite::Suite;
 pub struct Options {
     #[command(subcommand)]
     what: Option<What>,
-    /// Only rows whose name contains one of these, separated by commas (also returns, blowup, latency, start-up and single-calls).
+    /// Only rows whose name contains one of these, or is one after a =, separated by commas (also returns, blowup, latency, start-up and single-calls).
     #[arg(long, global = true, value_name = "PATTERNS", default_value = "")]
     only: String,
     /// Columns, separated by commas: names, or NAME=LIBRARY for any other preload library.
@@ -105,7 +105,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 impl Options {
     fn chooses(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.split(',').any(|pattern| name.contains(pattern.trim()))
+        let fits = |pattern: &str| match pattern.strip_prefix('=') {
+            Some(whole) => name == whole,
+            None => name.contains(pattern),
+        };
+        self.only.is_empty() || self.only.split(',').map(str::trim).any(fits)
     }
 
     fn raw_file(&self) -> PathBuf {
