@@ -110,3 +110,38 @@ command = ["no-such-program-anywhere"]
         std::fs::read_to_string(folder.path().join("study-fragmentation/report.html")).unwrap();
     assert!(page.contains("no-such-program-anywhere is not installed"));
 }
+
+/// Threads and mallocs are real: what can be tested is that all are there.
+#[test]
+fn fits_under_threads_are_measured_beside_the_mallocs() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = [
+        "runs=1",
+        "on.fits=best-fit",
+        "threads.counts=[1,2]",
+        "threads.iterations=1",
+        "threads.steady_ms=1",
+        "iterations.counts=1",
+        "allocations.counts=100",
+        "wish.sequences=100",
+        "calls.sequences=100",
+    ];
+    let mut args = vec!["study", "threads", "--quick", "--json"];
+    args.extend(few.iter().flat_map(|change| ["--set", change]));
+    let output = run(folder.path(), &args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> = json["steady"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|curve| curve["on"]["name"].as_str())
+        .collect();
+    for name in ["best fit, the paper's lock", "best fit, heap a thread", "glibc", "freehold"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    assert_eq!(json["left"].as_array().map(Vec::len), Some(0), "{}", json["left"]);
+    let refused = run(folder.path(), &["study", "threads", "--set", "threads.counts=[1,10000]"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("10000 threads cannot be had; 1 to 1024 can"));
+}

@@ -30,7 +30,7 @@ use engine::Engine;
 use freehold_core::blocks::MAX_REGION;
 use freehold_core::policy::{Policy, Visitor};
 use freehold_trace::{ProcessId, ReadError, Timed, Trace};
-use memory::Memory;
+pub use memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 

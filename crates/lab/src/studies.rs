@@ -21,4 +21,5 @@ pub mod mesh;
 pub mod radiosity;
 pub mod settings;
 pub mod statistics;
+pub mod threads;
 pub mod tlb;

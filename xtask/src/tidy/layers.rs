@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("guest", &["core"]),
     ("collect", &["record", "trace"]),
     ("sim", &["core"]),
-    ("lab", &["core", "trace", "collect", "replayer", "sim", "workloads"]),
+    ("lab", &["core", "os", "trace", "collect", "replayer", "sim", "workloads"]),
     ("cli", &["core", "trace", "collect", "lab", "workloads"]),
 ];
 

@@ -7,6 +7,7 @@ mod fragmentation;
 mod mesh;
 mod outputs;
 mod radiosity;
+mod threads;
 mod tlb;
 
 use anyhow::Result;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
   freehold study fragmentation           six recorded programs on the policies
   freehold study mesh                    distributed heaps on a mesh of 4 to 4,096 nodes
   freehold study radiosity               the radiosity application under every allocator
+  freehold study threads                 fits under locks, heaps per thread, on real threads
   freehold study tlb                     page sizes and TLB misses of the radiosity application")]
 pub struct Args {
     #[command(subcommand)]
@@ -33,6 +35,7 @@ enum Study {
     Fragmentation(fragmentation::Args),
     Mesh(mesh::Args),
     Radiosity(radiosity::Args),
+    Threads(threads::Args),
     Tlb(tlb::Args),
 }
 
@@ -43,6 +46,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Study::Fragmentation(args) => fragmentation::run(args),
         Study::Mesh(args) => mesh::run(args),
         Study::Radiosity(args) => radiosity::run(args),
+        Study::Threads(args) => threads::run(args),
         Study::Tlb(args) => tlb::run(args),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::html::Escaped;
 use super::scale::{Scale, Unit, show};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// More series than this become small multiples: a colour each would no longer tell them apart.
@@ -22,7 +23,7 @@ pub struct Series {
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// What it counts.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// In what.
     pub unit: Unit,
     /// Lowest value shown.
@@ -35,12 +36,12 @@ pub struct Axis {
 
 impl Axis {
     /// From zero to the highest value.
-    pub fn linear(title: &'static str, unit: Unit) -> Self {
-        Self { title, unit, from: 0.0, cap: None, log: false }
+    pub fn linear(title: impl Into<Cow<'static, str>>, unit: Unit) -> Self {
+        Self { title: title.into(), unit, from: 0.0, cap: None, log: false }
     }
 
     /// From the lowest value above zero to the highest, each power as far from the next.
-    pub fn log(title: &'static str, unit: Unit) -> Self {
+    pub fn log(title: impl Into<Cow<'static, str>>, unit: Unit) -> Self {
         Self { log: true, ..Self::linear(title, unit) }
     }
 
@@ -116,7 +117,7 @@ impl LineChart {
         let (x, y) = self.scales(&LARGE);
         let mut svg = self.open(&LARGE, &self.id, &self.title, &self.description);
         axes(&mut svg, &LARGE, &x, &y);
-        axis_titles(&mut svg, &LARGE, self.x.title, self.y.title);
+        axis_titles(&mut svg, &LARGE, &self.x.title, &self.y.title);
         self.ground(&mut svg, &x, &y);
         for series in &self.series {
             line(&mut svg, series, &x, &y);
@@ -145,7 +146,8 @@ impl LineChart {
         let _ = write!(
             out,
             "</div><p class=\"key\">Across: {}. Up: {}. All panels share both axes.</p>",
-            self.x.title, self.y.title
+            Escaped(&self.x.title),
+            Escaped(&self.y.title)
         );
         out
     }
@@ -249,10 +251,12 @@ fn axes(svg: &mut String, frame: &Frame, x: &Scale, y: &Scale) {
 fn axis_titles(svg: &mut String, frame: &Frame, across: &str, up: &str) {
     let _ = write!(
         svg,
-        "<text class=\"name\" x=\"4\" y=\"13\">{up}</text>\
-         <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{across}</text>",
+        "<text class=\"name\" x=\"4\" y=\"13\">{}</text>\
+         <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        Escaped(up),
         frame.width - frame.right,
-        frame.height - 7.0
+        frame.height - 7.0,
+        Escaped(across)
     );
 }
 

@@ -59,13 +59,20 @@ impl Summary {
 
 /// The 97.5 % point of Student's distribution for the mean of `count` values.
 fn t_95(count: usize) -> f64 {
+    t_95_of(count.saturating_sub(1))
+}
+
+/// The 97.5 % point of Student's distribution with so many degrees of freedom; 0 with none.
+pub(super) fn t_95_of(freedom: usize) -> f64 {
     /// For 1 to 30 degrees of freedom.
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
         2.052, 2.048, 2.045, 2.042,
     ];
-    let Some(freedom) = count.checked_sub(1).filter(|&freedom| freedom > 0) else { return 0.0 };
+    if freedom == 0 {
+        return 0.0;
+    }
     // Above, within 0.001 of the tables.
     let far = |freedom: usize| 1.960 + 2.4 / freedom as f64;
     TABLE.get(freedom - 1).copied().unwrap_or_else(|| far(freedom))

@@ -1,0 +1,44 @@
+//! `freehold study threads`: fits under locks and heaps per thread, on real threads.
+//!
+//! ```text
+//!   plan       the settings, checked, and the cells       published   the paper's figures
+//!   measure    the rounds                                 laws        Amdahl's, and the universal one
+//!   heaps      a fit, shared in some way                  malloc      the mallocs, in processes of their own
+//!     locks    those that core does not have              crew        threads that begin together
+//!   patterns   what a thread does                         calls       what it calls
+//!   rows       what is asked of the runs                  results     all of it, as JSON
+//!   tables     means with intervals, crossings            account     what holds of the paper, computed
+//!   export     every run, as Parquet                      page        all of it, as one HTML file
+//! ```
+//!
+//! Nothing here is simulated: heaps are core's, over real memory; threads, locks and times are the
+//! machine's. So results differ from run to run, and are given with intervals over runs.
+//! Invariant: after every run the heap is walked, every block accounted for, and every block's ends were
+//! what its holder wrote; a study whose heap is damaged ends with an error, not with a number.
+
+mod account;
+mod calls;
+mod crew;
+mod export;
+mod heaps;
+mod laws;
+mod locks;
+mod malloc;
+mod measure;
+mod page;
+mod patterns;
+mod plan;
+mod published;
+mod results;
+mod rows;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use account::{Finding, Verdict};
+pub use export::write_rows;
+pub use malloc::serve_malloc;
+pub use measure::{Left, MeasureError, Measured, measure};
+pub use page::page;
+pub use plan::{DEFAULT, Plan, QUICK};
+pub use results::{Results, SCHEMA_VERSION};

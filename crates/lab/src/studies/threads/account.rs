@@ -1,0 +1,504 @@
+//! What of the paper holds here, computed from the measurements, and what comes from where.
+
+use super::heaps::{Blocks, Fit, Sharing};
+use super::measure::Row;
+use super::plan::{Experiment, Subject};
+use super::published;
+use super::results::Results;
+use super::rows::{Rows, is_faster};
+use super::tables::{Curve, Growth, is_the_papers};
+use serde::Serialize;
+
+/// Whether a conclusion holds here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// In part.
+    InPart,
+    /// It does not.
+    Fails,
+    /// Too little was measured.
+    Unknown,
+}
+
+impl Verdict {
+    /// In a report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::InPart => "holds in part",
+            Verdict::Fails => "does not hold here",
+            Verdict::Unknown => "not measured",
+        }
+    }
+
+    fn of(count: usize, all: usize) -> Verdict {
+        match count {
+            _ if all == 0 => Verdict::Unknown,
+            count if count == all => Verdict::Holds,
+            0 => Verdict::Fails,
+            _ => Verdict::InPart,
+        }
+    }
+}
+
+/// A conclusion of the paper, beside what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The conclusion, in short.
+    pub claim: &'static str,
+    /// Whether it holds here.
+    pub verdict: Verdict,
+    /// The numbers.
+    pub text: String,
+    /// Whether it comes from the machine, the lock, or the lists.
+    pub cause: String,
+}
+
+/// The conclusions, in the paper's order.
+pub fn account(results: &Results) -> Vec<Finding> {
+    vec![
+        falls_then_rises(results),
+        four_threads(results),
+        scale_alike(results),
+        large_numbers(results),
+        longer_lists(results),
+        same_fragmentation(results),
+    ]
+}
+
+fn papers(results: &Results) -> Vec<&Curve> {
+    results.threads.iter().filter(|curve| is_the_papers(&curve.on)).collect()
+}
+
+fn fit_name(fit: Option<Fit>) -> &'static str {
+    fit.map_or("", Fit::name)
+}
+
+fn join(parts: Vec<String>) -> String {
+    if parts.is_empty() { "Nothing was measured.".to_owned() } else { parts.join("; ") + "." }
+}
+
+/// A number of threads and its time.
+type At = (usize, f64);
+
+/// Time of one thread, of the best number, of the most.
+fn times(curve: &Curve) -> Option<(f64, At, At)> {
+    let one = curve.at(1)?.time_ns.mean;
+    let by_time = |point: &&super::tables::AtThreads| point.time_ns.mean;
+    let best = curve.points.iter().min_by(|a, b| by_time(a).total_cmp(&by_time(b)))?;
+    let last = curve.points.last().filter(|last| last.threads > 1)?;
+    Some((one, (best.threads, best.time_ns.mean), (last.threads, last.time_ns.mean)))
+}
+
+/// Differences below this share are called none: no fewer than the intervals of three runs allow.
+const NOTABLE: f64 = 0.05;
+
+fn falls_then_rises(results: &Results) -> Finding {
+    let (mut parts, mut hold) = (Vec::new(), 0);
+    for curve in papers(results) {
+        let Some((one, best, last)) = times(curve) else { continue };
+        let falls = best.1 < one * (1.0 - NOTABLE);
+        let rises = last.1 > best.1 * (1.0 + NOTABLE);
+        hold += usize::from(falls && rises);
+        parts.push(format!(
+            "{}: {:.1} ms on 1 thread, least {:.1} ms on {}, {:.1} ms on {}",
+            fit_name(curve.on.fit),
+            one / 1e6,
+            best.1 / 1e6,
+            best.0,
+            last.1 / 1e6,
+            last.0
+        ));
+    }
+    let free = results.threads.iter().find(|curve| {
+        (curve.on.sharing, curve.on.fit) == (Some(Sharing::PerThread), Some(Fit::Worst))
+    });
+    let free = free.and_then(times).map_or(String::new(), |(one, best, _)| {
+        format!(
+            " Without a lock, worst fit falls from {:.0} ms to {:.1} ms on {}: more than threads can explain, for \
+             each heap's list is shorter.",
+            one / 1e6,
+            best.1 / 1e6,
+            best.0
+        )
+    });
+    Finding {
+        claim: "The runtime decreases, and after the optimal number of threads gradually increases.",
+        verdict: Verdict::of(hold, parts.len()),
+        text: join(parts) + " Published: 1250 ms, least 826 ms on 4, 1390 ms on 20 (first fit).",
+        cause: format!(
+            "The lock: it lets one write at a time, and every call writes. What can fall is the part outside \
+             of it.{free}"
+        ),
+    }
+}
+
+fn four_threads(results: &Results) -> Finding {
+    let (mut parts, mut four) = (Vec::new(), 0);
+    for curve in papers(results) {
+        let Some((_, best, _)) = times(curve) else { continue };
+        four += usize::from(best.0 == 4);
+        parts.push(format!("{}: {}", fit_name(curve.on.fit), best.0));
+    }
+    let looped = results.steady.iter().find(|curve| curve.on.name.contains("loop"));
+    let looped = looped.and_then(|curve| {
+        let gains = curve.points.iter().filter_map(|point| {
+            point.speed_up.map(|speed_up| format!("{:.2} on {}", speed_up.mean, point.threads))
+        });
+        let gains: Vec<String> = gains.take(4).collect();
+        (!gains.is_empty()).then(|| gains.join(", "))
+    });
+    Finding {
+        claim: "Four threads are best.",
+        verdict: Verdict::of(four, parts.len()),
+        text: format!("Best numbers under the paper's lock: {}", join(parts)),
+        cause: format!(
+            "The machine, which the paper does not name. This one has {} processors; a loop that allocates \
+             nothing speeds up by {} threads here. Beyond {} threads every number shows oversubscription.",
+            results.processors,
+            looped.unwrap_or_else(|| "an unknown factor on more".to_owned()),
+            results.processors
+        ),
+    }
+}
+
+fn scale_alike(results: &Results) -> Finding {
+    let gain = |curve: &Curve| Some((curve.on.fit, curve.at(4)?.speed_up?.mean));
+    let spread = |gains: &[f64]| {
+        let (low, high) = gains.iter().fold((f64::MAX, 0.0f64), |(l, h), &g| (l.min(g), h.max(g)));
+        high / low - 1.0
+    };
+    let mut text = Vec::new();
+    let mut wide = Vec::new();
+    for (name, curves) in [
+        ("without coalescing", papers(results)),
+        (
+            "with coalescing",
+            results
+                .steady
+                .iter()
+                .filter(|curve| curve.on.sharing == Some(Sharing::PaperLock))
+                .collect(),
+        ),
+    ] {
+        let gains: Vec<(Option<Fit>, f64)> =
+            curves.iter().filter_map(|curve| gain(curve)).collect();
+        if gains.len() < 2 {
+            continue;
+        }
+        let numbers: Vec<f64> = gains.iter().map(|gain| gain.1).collect();
+        let each: Vec<String> =
+            gains.iter().map(|(fit, gain)| format!("{} {gain:.2}", fit_name(*fit))).collect();
+        wide.push(spread(&numbers));
+        text.push(format!(
+            "speed-ups on 4 threads {name}: {} (the highest {:.0} % above the lowest)",
+            each.join(", "),
+            100.0 * spread(&numbers)
+        ));
+    }
+    let alike = wide.iter().filter(|spread| **spread <= 0.1).count();
+    Finding {
+        claim: "Multi-threading does not affect the fits differently.",
+        verdict: Verdict::of(alike, wide.len()),
+        text: join(text) + " Published on 4 threads: 1.52, 1.51 and 1.52.",
+        cause: "The lock serialises whatever it guards, so fits whose calls cost alike scale alike. Without \
+                coalescing worst fit's list is many times as long as the others', and its calls are nearly \
+                all of the time."
+            .to_owned(),
+    }
+}
+
+fn large_numbers(results: &Results) -> Finding {
+    let mut parts = Vec::new();
+    let (mut cross, mut all) = (0, 0);
+    for sharing in Sharing::ALL {
+        let found: Vec<&super::tables::Sweep> = results
+            .allocations
+            .iter()
+            .filter(|sweep| {
+                sweep.on.sharing == Some(sharing)
+                    && sweep.on.blocks == Some(Blocks::List)
+                    && !sweep.points.is_empty()
+            })
+            .collect();
+        if found.is_empty() {
+            continue;
+        }
+        all += found.len();
+        cross += found.iter().filter(|sweep| sweep.crossing.is_some()).count();
+        let each: Vec<String> = found
+            .iter()
+            .map(|sweep| {
+                sweep.crossing.map_or("never".to_owned(), |at| crate::human::count(at as u64))
+            })
+            .collect();
+        parts.push(format!("{} from {}", sharing.name(), each.join(", ")));
+    }
+    let most =
+        results.allocations.iter().flat_map(|sweep| &sweep.points).map(|p| p.allocations).max();
+    Finding {
+        claim: "The multithreaded implementation is only faster under a large enough number of allocations.",
+        verdict: Verdict::of(cross, all),
+        text: format!(
+            "Two threads against the program without threads and locks, coalescing, first, best and worst fit: {} \
+             \"Never\": not up to {} allocations.",
+            join(parts),
+            most.map_or("0".to_owned(), crate::human::count)
+        ),
+        cause: "Making two threads costs what thousands of calls do. Where calls go one at a time through a lock \
+                they never earn it back: the published gain needs calls whose time is spent outside of the \
+                lock. Where each thread has a heap, there is such a number."
+            .to_owned(),
+    }
+}
+
+fn longer_lists(results: &Results) -> Finding {
+    let of = |blocks: Blocks, fit: Fit| {
+        results.iterations.iter().find(move |growth| {
+            growth.on.sharing == Some(Sharing::PaperLock)
+                && (growth.on.blocks, growth.on.fit) == (Some(blocks), Some(fit))
+        })
+    };
+    let shown = |growth: &Growth| {
+        let (first, last) = (growth.points.first()?, growth.points.last()?);
+        Some(format!(
+            "time grows with the power {:.2} of the iterations from {} to {}, {:.0} free blocks at the end",
+            growth.power?, first.iterations, last.iterations, last.free_blocks.mean
+        ))
+    };
+    let mut parts = Vec::new();
+    let (mut hold, mut all) = (0, 0);
+    for fit in Fit::ALL {
+        let (list, tree) = (of(Blocks::ListUnmerged, fit), of(Blocks::TreeUnmerged, fit));
+        if let (Some(list), Some(tree)) = (list, tree)
+            && let (Some(by_list), Some(by_tree)) = (shown(list), tree.power)
+        {
+            all += 1;
+            hold += usize::from(list.power.is_some_and(|power| power > 1.2));
+            parts.push(format!(
+                "{}: {by_list}; the same blocks in a tree: {by_tree:.2}",
+                fit.name()
+            ));
+        }
+    }
+    let ten_fold = Fit::ALL.map(|fit| {
+        let at = |n| published::by_iterations(fit, n).map_or(f64::NAN, |summary| summary.mean);
+        format!("{:.1}", at(100) / at(10))
+    });
+    Finding {
+        claim: "Ten times the iterations cost 27 to 29 times as much.",
+        verdict: Verdict::of(hold, all),
+        text: format!("{} Published: {} times.", join(parts), ten_fold.join(", ")),
+        cause: "The lists. Where nothing merges, a fit that splits a block on every call makes the list one longer, \
+                and every call walks it: a square. With a tree the very same blocks cost a line. Best and first \
+                fit soon find exact lengths, because lengths here are multiples of 16 B; the paper's lists \
+                grow under all three fits, so its lengths must have been finer."
+            .to_owned(),
+    }
+}
+
+fn same_fragmentation(results: &Results) -> Finding {
+    let of = |sharing: Sharing, fit: Fit| {
+        results.iterations.iter().find(move |growth| {
+            (growth.on.sharing, growth.on.fit, growth.on.blocks)
+                == (Some(sharing), Some(fit), Some(Blocks::TreeUnmerged))
+        })
+    };
+    let blocks = |growth: &Growth| growth.points.last().map(|last| last.free_blocks.mean);
+    let (mut parts, mut under_threads, mut all) = (Vec::new(), 0, 0);
+    let mut between = Vec::new();
+    for fit in Fit::ALL {
+        let (Some(alone), Some(shared)) = (of(Sharing::Unlocked, fit), of(Sharing::PaperLock, fit))
+        else {
+            continue;
+        };
+        let (Some(one), Some(many)) = (blocks(alone), blocks(shared)) else { continue };
+        all += 1;
+        under_threads += usize::from((many / one - 1.0).abs() <= 0.1);
+        between.push(many);
+        parts.push(format!(
+            "{}: {one:.0} free blocks alone, {many:.0} on {} threads",
+            fit.name(),
+            shared.threads
+        ));
+    }
+    let low = between.iter().copied().fold(f64::MAX, f64::min);
+    let high = between.iter().copied().fold(0.0, f64::max);
+    let alike = high <= 1.1 * low;
+    let spread = [10, 50, 100].map(|n| {
+        let of = |fit| published::blocks(fit, n).unwrap_or(f64::NAN);
+        format!("{:.1} %", 100.0 * (of(Fit::Worst) / of(Fit::Best) - 1.0))
+    });
+    let verdict = match Verdict::of(under_threads, all) {
+        Verdict::Holds if !alike => Verdict::InPart,
+        other => other,
+    };
+    Finding {
+        claim: "Despite the fit, it will hold the same amount of fragmentation.",
+        verdict,
+        text: format!(
+            "{} Between the fits: {}. Published, worst over best fit at 10, 50 and 100 iterations: {}.",
+            join(parts),
+            if alike { "the same" } else { "not the same" },
+            spread.join(", ")
+        ),
+        cause: "Threads that share one list change little of what is split: at most as many blocks live at once as \
+                there are threads. The fits differ by what they split: worst fit always, the others only \
+                until they have every length. The published counts hide 5 to 8 % between worst and best fit."
+            .to_owned(),
+    }
+}
+
+/// Steady runs of a kind of subject.
+fn steady<'a>(
+    rows: Rows<'a>,
+    is_it: impl Fn(&Subject) -> bool,
+) -> Vec<(Subject, usize, Vec<&'a Row>)> {
+    let mut found = Vec::new();
+    for subject in rows.subjects(Experiment::Steady).into_iter().filter(|subject| is_it(subject)) {
+        let mut counts: Vec<usize> =
+            rows.of(Experiment::Steady, &subject).iter().map(|row| row.cell.threads).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        for threads in counts {
+            let runs = rows.on_threads(Experiment::Steady, &subject, threads);
+            found.push((subject.clone(), threads, runs));
+        }
+    }
+    found
+}
+
+/// The study in a few sentences.
+pub fn answer(results: &Results, rows: Rows<'_>, mallocs: &[String]) -> Vec<String> {
+    let mut answer = Vec::new();
+    if results.interrupted {
+        answer.push("Stopped before its end: what follows was measured until then.".to_owned());
+    }
+    answer.push(format!(
+        "This machine has {} processors: what is said of more threads is said of threads that wait for one.",
+        results.processors
+    ));
+    answer.extend(heap_a_thread(results));
+    answer.extend(against_locks(rows));
+    answer.extend(freehold(rows, mallocs));
+    let holds = results.account.iter().filter(|f| f.verdict == Verdict::Holds).count();
+    if !results.account.is_empty() {
+        answer.push(format!("Of the paper's conclusions {holds} hold here; the account says why."));
+    }
+    answer
+}
+
+fn heap_a_thread(results: &Results) -> Option<String> {
+    let parts: Vec<String> = results
+        .steady
+        .iter()
+        .filter(|curve| curve.on.sharing == Some(Sharing::PerThread))
+        .filter_map(|curve| {
+            let point = curve.at(2)?;
+            let (gain, of_loop) = (point.speed_up?, point.against_loop?);
+            Some(format!(
+                "{} {:.2} ± {:.2}, which is {:.2} ± {:.2} of the loop's",
+                fit_name(curve.on.fit),
+                gain.mean,
+                gain.half_width,
+                of_loop.mean,
+                of_loop.half_width
+            ))
+        })
+        .collect();
+    (!parts.is_empty())
+        .then(|| format!("A heap a thread speeds up on 2 threads by: {}.", parts.join("; ")))
+}
+
+fn against_locks(rows: Rows<'_>) -> Option<String> {
+    let is = |subject: &Subject, locked: bool| match subject {
+        Subject::Heap(heap) => {
+            heap.sharing.is_locked() == locked && heap.sharing != Sharing::Unlocked
+        }
+        _ => false,
+    };
+    let free = steady(rows, |subject| is(subject, false));
+    let locked = steady(rows, |subject| is(subject, true));
+    let fit = |subject: &Subject| match subject {
+        Subject::Heap(heap) => Some(heap.fit),
+        _ => None,
+    };
+    let (mut faster, mut slower, mut all) = (0, Vec::new(), 0);
+    for (subject, threads, runs) in &free {
+        for (other, others_threads, theirs) in &locked {
+            if threads != others_threads || fit(subject) != fit(other) {
+                continue;
+            }
+            all += 1;
+            match is_faster(runs, theirs) {
+                Some(true) => faster += 1,
+                found => slower.push(format!(
+                    "{} on {threads} threads ({})",
+                    super::rows::On::of(other, &[]).name,
+                    if found.is_some() { "slower" } else { "within noise" }
+                )),
+            }
+        }
+    }
+    (all > 0).then(|| {
+        let rest = match slower.as_slice() {
+            [] => String::new(),
+            some => format!(" Not than: {}.", some[..some.len().min(5)].join(", ")),
+        };
+        format!(
+            "It is faster beyond noise than the locked heaps of its fit in {faster} of {all} comparisons (every \
+             scheme, every number of threads).{rest}"
+        )
+    })
+}
+
+fn freehold(rows: Rows<'_>, mallocs: &[String]) -> Option<String> {
+    let number = mallocs.iter().position(|name| name == "freehold")?;
+    let ours = steady(rows, |subject| *subject == Subject::Malloc(number));
+    let count = |others: &[(Subject, usize, Vec<&Row>)]| {
+        let (mut faster, mut all, mut not) = (0, 0, Vec::new());
+        for (_, threads, runs) in &ours {
+            for (other, others_threads, theirs) in others {
+                if threads == others_threads {
+                    all += 1;
+                    let is = is_faster(runs, theirs);
+                    faster += usize::from(is == Some(true));
+                    if is == Some(false) {
+                        not.push(format!(
+                            "{} on {threads}",
+                            super::rows::On::of(other, mallocs).name
+                        ));
+                    }
+                }
+            }
+        }
+        (faster, all, not)
+    };
+    let heaps = count(&steady(
+        rows,
+        |subject| matches!(subject, Subject::Heap(heap) if heap.sharing != Sharing::Unlocked),
+    ));
+    let others = count(&steady(
+        rows,
+        |subject| matches!(subject, Subject::Malloc(other) if *other != number),
+    ));
+    let rest = |not: &[String]| match not {
+        [] => String::new(),
+        some => format!(" (slower than {})", some[..some.len().min(5)].join(", ")),
+    };
+    (heaps.1 > 0).then(|| {
+        format!(
+            "Freehold's own heap is faster beyond noise than these heaps in {} of {} comparisons{}, than other \
+             mallocs in {} of {}{}.",
+            heaps.0,
+            heaps.1,
+            rest(&heaps.2),
+            others.0,
+            others.1,
+            rest(&others.2)
+        )
+    })
+}
