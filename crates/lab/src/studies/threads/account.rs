@@ -248,9 +248,9 @@ fn large_numbers(results: &Results) -> Finding {
             join(parts),
             most.map_or("0".to_owned(), crate::human::count)
         ),
-        cause: "Making two threads costs what thousands of calls do. Where calls go one at a time through a lock \
-                they never earn it back: the published gain needs calls whose time is spent outside of the \
-                lock. Where each thread has a heap, there is such a number."
+        cause: "Making two threads costs what thousands of calls do, and calls that go through a lock one at a \
+                time do not earn it back: the published gain needs calls whose time is spent outside of the \
+                lock. Where it does not happen with a heap a thread either, the sweep ended too early for it."
             .to_owned(),
     }
 }
@@ -292,10 +292,10 @@ fn longer_lists(results: &Results) -> Finding {
         claim: "Ten times the iterations cost 27 to 29 times as much.",
         verdict: Verdict::of(hold, all),
         text: format!("{} Published: {} times.", join(parts), ten_fold.join(", ")),
-        cause: "The lists. Where nothing merges, a fit that splits a block on every call makes the list one longer, \
-                and every call walks it: a square. With a tree the very same blocks cost a line. Best and first \
-                fit soon find exact lengths, because lengths here are multiples of 16 B; the paper's lists \
-                grow under all three fits, so its lengths must have been finer."
+        cause: "The lists. Where nothing merges and every call splits a block, as worst fit's do, the list grows \
+                by one a call and every call walks it: a square. With a tree the very same blocks cost a line. \
+                Best and first fit soon find exact lengths, because lengths here are multiples of 16 B; the \
+                paper's lists grow under all three fits, so its lengths may have been finer."
             .to_owned(),
     }
 }
