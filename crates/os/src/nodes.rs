@@ -149,7 +149,7 @@ impl Nodes for Memories {
         let free = bytes(b"MemFree:")? + bytes(b"Inactive(file):").unwrap_or(0);
         let capacity = bytes(b"MemTotal:")?;
         // Of what lies below the watermark nobody gets a page while another node has one.
-        let kept = (u128::from(capacity) * u128::from(self.kept()) >> 16) as u64;
+        let kept = ((u128::from(capacity) * u128::from(self.kept())) >> 16) as u64;
         Some(Room { free: free.saturating_sub(kept), capacity })
     }
 
