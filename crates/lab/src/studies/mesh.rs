@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   config      the settings, checked          published   the printed figures
-//!   measure     one cell, run as often as wanted            improve   the improvements by name
+//!   programs    the recorded kernels           improve     the improvements by name
+//!   measure     one cell, run as often as wanted
 //!   verdicts    published and goals, beside ours            results   all of it, as JSON
 //!   export      every run, as Parquet          page, maps  all of it, as one HTML file
 //! ```
@@ -16,15 +17,17 @@ mod improve;
 mod maps;
 mod measure;
 mod page;
+mod programs;
 mod published;
 mod results;
 mod verdicts;
 
-pub use config::{DEFAULT, Plan};
+pub use config::{DEFAULT, Plan, PlanError};
 pub use export::write_rows;
 pub use improve::Improvement;
 pub use measure::{Entry, Row, RunError};
 pub use page::page;
+pub use programs::ProgramError;
 pub use published::{PUBLISHED, Published, published};
 pub use results::{Results, SCHEMA_VERSION, study};
 pub use verdicts::Verdict;

@@ -13,6 +13,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     /// The core goes on.
     pub(super) fn act(&mut self, node: HeapId) {
         let act = self.load.next(node);
+        self.wake(self.now);
         let counting = self.is_counting();
         let core = &mut self.cores[node.index()];
         core.act = act;
@@ -35,19 +36,20 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         if self.is_old(node) {
             self.leave(node);
         }
+        let in_c = self.locked_by_c(node);
         let core = &mut self.cores[node.index()];
         (core.begun, core.spent, core.served_by) = (self.now, Cycles::default(), None);
         core.summary = None;
         core.search = match setup.allocator {
-            Allocator::Global => Search::Global(Global::new(FIRST)),
-            Allocator::Private => Search::Global(Global::new(node)),
+            Allocator::Global | Allocator::Private => Search::Global(Global::new(in_c)),
+            Allocator::Master => Search::Table(PriorityTable::alone(FIRST)),
             Allocator::Microcoded => Search::Table(PriorityTable::new(rest)),
             Allocator::Proposed => {
                 Search::Lazy(Lazy::new(rest, setup.rounds, setup.improve.one_message))
             }
         };
         let mut at = self.now;
-        if setup.allocator != Allocator::Microcoded {
+        if !matches!(setup.allocator, Allocator::Microcoded | Allocator::Master) {
             core.spent.work += self.costs.c_call;
             at += self.costs.c_call;
         }
@@ -65,10 +67,15 @@ impl<P: Policy, L: Load> World<'_, P, L> {
                 let rest = Walk::new(self.setup.order, self.setup.mesh, node);
                 self.costs.record * record_of(rest, owner.home) as u64
             }
+            Allocator::Master => self.costs.record,
             _ => self.costs.c_map,
         };
         // What lies in a page that the node itself has borrowed, it knows.
-        let home = if owner.holder == node { node } else { owner.home };
+        let home = match self.setup.allocator {
+            Allocator::Master => FIRST,
+            _ if owner.holder == node => node,
+            _ => owner.home,
+        };
         if home != node && self.setup.improve.batch > 1 {
             return self.put_by(node, home, object, found, at);
         }
@@ -157,7 +164,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     /// What it costs to come to that heap in the search.
     fn finding(&self, node: HeapId, home: HeapId, ask: Ask) -> u64 {
         match self.setup.allocator {
-            Allocator::Microcoded => self.costs.record,
+            Allocator::Microcoded | Allocator::Master => self.costs.record,
             Allocator::Proposed if home != node && ask != Ask::Take => self.costs.c_probe,
             _ => 0,
         }
@@ -177,6 +184,11 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         }
         self.load.done(node, act, served);
         self.agenda.enter(at, Event::Core(node));
+        self.wake(at);
+    }
+
+    /// Nodes that paused and for which there is something to do now go on.
+    fn wake(&mut self, at: u64) {
         while let Some(woken) = self.load.woken() {
             self.agenda.enter(at, Event::Core(woken));
         }

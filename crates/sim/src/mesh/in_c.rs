@@ -10,14 +10,12 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     pub(super) fn work_in_c(&mut self, node: HeapId, at: u64) {
         let act = self.cores[node.index()].act;
         let costs = self.costs;
+        let lock = self.locked_by_c(node);
         let (answer, place, work, accesses) = match act {
-            Act::Malloc { object, size } => {
-                let home = if self.setup.allocator == Allocator::Global { FIRST } else { node };
-                match self.sites.alloc(object, home, size, at) {
-                    Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
-                    None => (Answer::Full, home, costs.full_lazy, costs.c_alloc_accesses),
-                }
-            }
+            Act::Malloc { object, size } => match self.sites.alloc(object, lock, size, at) {
+                Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
+                None => (Answer::Full, lock, costs.full_lazy, costs.c_alloc_accesses),
+            },
             Act::Free { object } => {
                 let place = self.sites.owner(object).map_or(node, |owner| owner.home);
                 self.sites.free(object, at);
@@ -30,10 +28,22 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         core.spent.work += work + accesses * costs.c_access;
         core.spent.travel += touched - (at + work + accesses * costs.c_access);
         core.served_by = (answer == Answer::Served).then_some(place);
-        let end = self.unlock(node, touched);
+        let end = self.unlock(node, lock, touched);
         match answer {
             Answer::Freed => self.end(node, true, end),
             answer => self.step(node, Some(answer), end),
+        }
+    }
+
+    /// Whose lock a call of the allocator in C takes: the one there is, the own heap's, or that of the heap
+    /// a block goes back to.
+    pub(super) fn locked_by_c(&self, node: HeapId) -> HeapId {
+        match (self.setup.allocator, self.cores[node.index()].act) {
+            (Allocator::Private, Act::Free { object }) => {
+                self.sites.owner(object).map_or(node, |owner| owner.home)
+            }
+            (Allocator::Private, _) => node,
+            _ => FIRST,
         }
     }
 
@@ -51,12 +61,11 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     }
 
     /// Gives the lock back without waiting for it to arrive: when the core goes on.
-    fn unlock(&mut self, node: HeapId, at: u64) -> u64 {
-        let home = if self.setup.allocator == Allocator::Global { FIRST } else { node };
+    fn unlock(&mut self, node: HeapId, lock: HeapId, at: u64) -> u64 {
         let command = self.costs.command;
         let sent = at + command;
         self.cores[node.index()].spent.work += command;
-        self.post(node, home, What::Unlock, sent);
+        self.post(node, lock, What::Unlock, sent);
         sent
     }
 }

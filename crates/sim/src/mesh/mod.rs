@@ -4,7 +4,7 @@
 //!   ┌core────────┐   row 0  N0 ── N1 ── N2      costs    every parameter: default, range, meaning
 //!   │ controller │          │     │     │       network  messages along rows and columns, links
 //!   │ heap       │   row 1  N3 ── N4 ── N5      sites    the heaps: policies of core's, one address range
-//!   └────────────┘                              load     what the nodes do
+//!   └────────────┘                              load, program   what the nodes do
 //!                                               run      the simulation   agenda   what happens when
 //!                                               account  cycles by cause, messages, node by node
 //! ```
@@ -25,6 +25,7 @@ mod costs;
 mod in_c;
 mod load;
 mod network;
+mod program;
 mod run;
 mod serve;
 mod sites;
@@ -32,6 +33,7 @@ mod sites;
 pub use account::{Cycles, NodeCounts, Run};
 pub use costs::{Costs, OutOfRange, PARAMETERS, Parameter};
 pub use load::{Act, Load, Synthetic, SyntheticLoad};
+pub use program::{Op, Program, ProgramLoad, Task};
 pub use run::{Allocator, BadRun, Improve, Setup, run};
 pub use sites::{BadHeaps, MIN_HEAP};
 

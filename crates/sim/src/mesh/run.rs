@@ -34,6 +34,8 @@ pub enum Allocator {
     Global,
     /// In C: every node its own heap, and no other.
     Private,
+    /// Microcode of the master's controller, node 0, for all: one heap over all memories.
+    Master,
     /// Microcode along priority tables.
     Microcoded,
     /// Lazy selection over the heap space map.
@@ -42,14 +44,20 @@ pub enum Allocator {
 
 impl Allocator {
     /// Every allocator.
-    pub const ALL: [Allocator; 4] =
-        [Allocator::Global, Allocator::Private, Allocator::Microcoded, Allocator::Proposed];
+    pub const ALL: [Allocator; 5] = [
+        Allocator::Global,
+        Allocator::Private,
+        Allocator::Master,
+        Allocator::Microcoded,
+        Allocator::Proposed,
+    ];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {
             Allocator::Global => "global",
             Allocator::Private => "private",
+            Allocator::Master => "master",
             Allocator::Microcoded => "microcoded",
             Allocator::Proposed => "proposed",
         }
@@ -136,7 +144,7 @@ pub fn run<P: Policy>(setup: &Setup, load: &mut impl Load) -> Result<Run, BadRun
     if setup.improve.batch > MAX_BATCH {
         return Err(BadRun::Batch(setup.improve.batch));
     }
-    let shared = setup.allocator == Allocator::Global;
+    let shared = matches!(setup.allocator, Allocator::Global | Allocator::Master);
     let page_bytes = setup.improve.page_bytes;
     let sites = Sites::<P>::new(setup.mesh.heaps(), setup.heap_bytes, shared, page_bytes)?;
     let mut world = World::new(setup, sites, load);
@@ -314,7 +322,7 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
     }
 
     fn until_the_end(&mut self) {
-        while self.events < self.setup.warm_up + self.setup.events {
+        while self.events < self.setup.warm_up.saturating_add(self.setup.events) {
             let Some((now, event)) = self.agenda.next() else { return };
             self.now = now;
             match event {

@@ -155,7 +155,9 @@ impl<P: Policy, L: Load> World<'_, P, L> {
 
     fn free_at(&mut self, home: HeapId, object: u32) -> Answer {
         match self.sites.owner(object) {
-            Some(owner) if owner.holder != home => return Answer::Lent(owner.holder),
+            Some(owner) if owner.home == home && owner.holder != home => {
+                return Answer::Lent(owner.holder);
+            }
             _ => {}
         }
         if let Some((page, lender)) = self.sites.free(object, self.now) {

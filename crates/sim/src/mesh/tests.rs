@@ -227,3 +227,41 @@ fn frees_to_an_owner_that_is_busy_all_arrive() {
         assert!(run.nodes[1].cycles.wait > 0, "{allocator:?}: it had to wait");
     }
 }
+
+/// A program of two phases: every task's input is freed by its slave, its result by the master.
+fn program() -> Program {
+    let task = |n: u32| Task {
+        parts: [
+            vec![Op::Malloc { object: 2 * n, size: 64 }, Op::Words(8)],
+            vec![
+                Op::Malloc { object: 2 * n + 1, size: 32 },
+                Op::Words(100),
+                Op::Free { object: 2 * n },
+            ],
+            vec![Op::Words(4), Op::Free { object: 2 * n + 1 }],
+        ],
+    };
+    let phases = vec![(0..20).map(task).collect(), (20..30).map(task).collect()];
+    Program { name: "test".to_owned(), phases, objects: 60 }
+}
+
+/// Each task is done once and every object freed, whoever serves and however many slaves there are; more
+/// slaves take less time.
+#[test]
+fn a_program_runs_to_its_end_on_any_mesh() {
+    let program = program();
+    for allocator in Allocator::ALL {
+        let elapsed = ["1x1", "2x2", "4x4"].map(|mesh| {
+            let setup =
+                Setup { events: u64::MAX, warm_up: 0, ..setup(mesh, allocator, Order::Index) };
+            let mut load = ProgramLoad::new(&program, setup.mesh, 10);
+            let run = run::<FirstFit>(&setup, &mut load).unwrap();
+            let private_only = if allocator == Allocator::Private { run.refused } else { 0 };
+            assert_eq!((run.events, run.refused), (120, private_only), "{allocator:?} {mesh}");
+            let thought: u64 = run.nodes.iter().map(|node| node.thought).sum();
+            assert_eq!(thought, 30 * 112 * 10);
+            run.elapsed
+        });
+        assert!(elapsed[0] > elapsed[1], "{allocator:?}: {elapsed:?}");
+    }
+}

@@ -11,20 +11,25 @@ use super::{Answer, Ask, HeapId, Step, Walk};
 #[derive(Clone, Copy, Debug)]
 pub struct PriorityTable {
     at: HeapId,
-    rest: Walk,
+    rest: Option<Walk>,
 }
 
 impl PriorityTable {
     /// A search that has not begun, from the node whose list goes on with `rest`.
     pub const fn new(rest: Walk) -> PriorityTable {
-        PriorityTable { at: rest.from(), rest }
+        PriorityTable { at: rest.from(), rest: Some(rest) }
+    }
+
+    /// A search of a list with one record: `home` serves all.
+    pub const fn alone(home: HeapId) -> PriorityTable {
+        PriorityTable { at: home, rest: None }
     }
 
     /// The next step, after `answer` to the last one; without at the beginning. O(1).
     pub fn next(&mut self, answer: Option<Answer>) -> Step {
         match answer {
             None => Step::Ask(self.at, Ask::Alloc),
-            Some(Answer::Full) => match self.rest.next() {
+            Some(Answer::Full) => match self.rest.as_mut().and_then(Walk::next) {
                 Some(heap) => {
                     self.at = heap;
                     Step::Ask(heap, Ask::Alloc)

@@ -1,10 +1,11 @@
 //! The study's settings, read and checked: what comes out can be run.
 
 use super::improve::Improvement;
+use super::programs::{ProgramError, programs};
 use crate::models;
 use crate::studies::settings::{Settings, SettingsError};
 use freehold_core::place::mesh::{MAX_BATCH, MAX_PAGE, MAX_ROUNDS, Mesh, Order, Pages, SpaceMap};
-use freehold_sim::mesh::{Costs, Improve, MIN_HEAP, Synthetic};
+use freehold_sim::mesh::{Costs, Improve, MIN_HEAP, Program, Synthetic};
 use serde::Deserialize;
 
 /// The study as it ships: the schema and the default of every setting.
@@ -13,6 +14,17 @@ pub const DEFAULT: &str = include_str!("../../../../../studies/mesh.toml");
 /// What a person waits for.
 const MOST_EVENTS: u64 = 100_000_000;
 const MOST_THINK: u64 = 1_000_000;
+
+/// Why a study cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A program.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
 
 /// A study that can be run.
 #[derive(Debug)]
@@ -47,6 +59,10 @@ pub struct Plan {
     pub improve: Improve,
     /// Those that the plots call improved.
     pub improved: Vec<Improvement>,
+    /// The recorded kernels.
+    pub programs: Vec<Program>,
+    /// Cycles that a program computes for each word of 8 bytes that it touches.
+    pub cycles_per_word: u64,
     /// What it was made of.
     pub settings: Settings,
 }
@@ -66,6 +82,7 @@ struct Keys {
     orders: Vec<String>,
     rounds: u32,
     improve: ImproveKeys,
+    kernels: KernelKeys,
     load: LoadKeys,
     costs: Costs,
 }
@@ -78,6 +95,13 @@ struct ImproveKeys {
     page_bytes: u32,
     batch: u64,
     batch_age: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelKeys {
+    run: bool,
+    cycles_per_word: u64,
 }
 
 #[derive(Deserialize)]
@@ -97,7 +121,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first setting that makes no sense, by name, with the reason and what would.
-    pub fn new(settings: &Settings) -> Result<Plan, SettingsError> {
+    pub fn new(settings: &Settings) -> Result<Plan, PlanError> {
         let keys: Keys = settings.read()?;
         keys.costs.check().map_err(|why| SettingsError::value("costs", why))?;
         let plan = Plan {
@@ -116,6 +140,16 @@ impl Plan {
             costs: keys.costs,
             improve: keys.improve.read()?,
             improved: improved(&keys.improve.improved)?,
+            programs: match keys.kernels.run {
+                true => programs(keys.load.heap_bytes / 2)?,
+                false => Vec::new(),
+            },
+            cycles_per_word: within(
+                "kernels.cycles_per_word",
+                keys.kernels.cycles_per_word,
+                0,
+                10_000,
+            )?,
             settings: settings.clone(),
         };
         plan.check_heaps()?;

@@ -7,7 +7,9 @@ use crate::simulate::crew;
 use crate::studies::statistics::Summary;
 use freehold_core::place::mesh::{Mesh, Order};
 use freehold_core::policy::{Policy, Visitor};
-use freehold_sim::mesh::{Allocator, BadRun, Run, Setup, Synthetic, SyntheticLoad, run};
+use freehold_sim::mesh::{
+    Allocator, BadRun, Program, ProgramLoad, Run, Setup, Synthetic, SyntheticLoad, run,
+};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -38,17 +40,26 @@ pub struct Cell {
     pub order: Order,
     /// The name of the set of improvements, and the set.
     pub variant: (String, Vec<Improvement>),
+    /// The program, by its place in the plan; `None` is the synthetic load.
+    pub program: Option<usize>,
 }
 
 impl Cell {
     /// As published, but for the order.
     pub fn plain(mesh: Mesh, allocator: Allocator, order: Order) -> Cell {
-        Cell { mesh, allocator, order, variant: ("none".to_owned(), Vec::new()) }
+        let variant = ("none".to_owned(), Vec::new());
+        Cell { mesh, allocator, order, variant, program: None }
     }
 
     /// The proposed allocator with a set of improvements.
     pub fn improved(mesh: Mesh, variant: (String, Vec<Improvement>)) -> Cell {
-        Cell { mesh, allocator: Allocator::Proposed, order: Order::Hinted, variant }
+        let (allocator, order) = (Allocator::Proposed, Order::Hinted);
+        Cell { mesh, allocator, order, variant, program: None }
+    }
+
+    /// The same with a program as the load.
+    pub fn of(self, program: usize) -> Cell {
+        Cell { program: Some(program), ..self }
     }
 }
 
@@ -130,33 +141,62 @@ pub fn all(
     interrupted: &AtomicBool,
 ) -> Result<(Vec<Row>, Vec<Entry>), RunError> {
     let repeats = plan.repeats as usize;
-    let jobs = cells.len() * repeats;
+    // A program draws nothing: each of its runs is the same.
+    let of_cell = |cell: &Cell| if cell.program.is_some() { 1 } else { repeats };
+    let runs_of = cells.iter().enumerate();
+    let work: Vec<(usize, u64)> = runs_of
+        .flat_map(|(i, cell)| (0..of_cell(cell) as u64).map(move |repeat| (i, repeat)))
+        .collect();
+    let jobs = work.len();
     let finished = AtomicU64::new(0);
     let one = |job: usize| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let done = single(plan, &cells[job / repeats], (job % repeats) as u64);
+        let (cell, repeat) = work[job];
+        let done = single(plan, &cells[cell], repeat);
         finished.fetch_add(1, Ordering::Relaxed);
         done
     };
     let beat = || progress(finished.load(Ordering::Relaxed), jobs as u64);
     let runs = crew::work(jobs, one, beat).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let entries = runs.chunks(repeats).filter_map(entry).collect();
+    let of_one = runs.iter().zip(&work).collect::<Vec<_>>();
+    let entries = of_one
+        .chunk_by(|a, b| a.1.0 == b.1.0)
+        .filter_map(|one| entry(&one.iter().map(|(run, _)| *run).collect::<Vec<_>>()))
+        .collect();
     Ok((runs.into_iter().map(|(row, _)| row).collect(), entries))
 }
 
-struct Running<'a>(&'a Setup, Synthetic);
+struct Running<'a>(&'a Setup, Source<'a>);
+
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Synthetic(Synthetic),
+    /// A program, and cycles for each word that it touches.
+    Program(&'a Program, u64),
+}
 
 impl Visitor for Running<'_> {
     type Out = Result<Run, BadRun>;
 
     fn visit<P: Policy>(self) -> Self::Out {
-        run::<P>(self.0, &mut SyntheticLoad::new(self.1, self.0.mesh))
+        let mesh = self.0.mesh;
+        match self.1 {
+            Source::Synthetic(load) => run::<P>(self.0, &mut SyntheticLoad::new(load, mesh)),
+            Source::Program(program, word) => {
+                run::<P>(self.0, &mut ProgramLoad::new(program, mesh, word))
+            }
+        }
     }
 }
 
 fn single(plan: &Plan, cell: &Cell, repeat: u64) -> Result<(Row, Run), RunError> {
+    let program = cell.program.and_then(|at| plan.programs.get(at));
+    let (warm_up, events) = match program {
+        Some(_) => (0, u64::MAX),
+        None => (plan.warm_up_per_node * cell.mesh.heaps() as u64, plan.events_on(cell.mesh)),
+    };
     let setup = Setup {
         mesh: cell.mesh,
         heap_bytes: plan.load.heap_bytes,
@@ -165,22 +205,25 @@ fn single(plan: &Plan, cell: &Cell, repeat: u64) -> Result<(Row, Run), RunError>
         rounds: plan.rounds,
         improve: improve::only(&plan.improve, &cell.variant.1),
         costs: plan.costs,
-        warm_up: plan.warm_up_per_node * cell.mesh.heaps() as u64,
-        events: plan.events_on(cell.mesh),
+        warm_up,
+        events,
     };
-    let load = Synthetic { seed: plan.seed + repeat, ..plan.load };
+    let load = match program {
+        Some(program) => Source::Program(program, plan.cycles_per_word),
+        None => Source::Synthetic(Synthetic { seed: plan.seed + repeat, ..plan.load }),
+    };
     let found = models::dispatch(plan.policy, Running(&setup, load));
     let failed =
         |why| RunError::Bad { cell: format!("{} on {}", cell.allocator.name(), cell.mesh), why };
     let run = found.unwrap_or(Ok(Run::default())).map_err(failed)?;
-    Ok((row(plan, cell, repeat, &run), run))
+    Ok((row(plan, cell, repeat, program, &run), run))
 }
 
-fn row(plan: &Plan, cell: &Cell, repeat: u64, run: &Run) -> Row {
+fn row(plan: &Plan, cell: &Cell, repeat: u64, load: Option<&Program>, run: &Run) -> Row {
     let per = |count: u64| count as f64 / run.events.max(1) as f64;
     let thought: u64 = run.nodes.iter().map(|node| node.thought).sum();
     Row {
-        load: "synthetic".to_owned(),
+        load: load.map_or("synthetic", |program| &program.name).to_owned(),
         platform: cell.mesh.to_string(),
         nodes: cell.mesh.heaps() as u64,
         allocator: cell.allocator.name(),
@@ -206,13 +249,12 @@ fn row(plan: &Plan, cell: &Cell, repeat: u64, run: &Run) -> Row {
     }
 }
 
-fn entry(runs: &[(Row, Run)]) -> Option<Entry> {
+fn entry(runs: &[&(Row, Run)]) -> Option<Entry> {
     let (first, run) = runs.first()?;
-    let of = |get: fn(&Row) -> f64| {
-        Summary::of(&runs.iter().map(|(row, _)| get(row)).collect::<Vec<_>>())
-    };
+    let rows = || runs.iter().map(|(row, _)| row);
+    let of = |get: fn(&Row) -> f64| Summary::of(&rows().map(get).collect::<Vec<_>>());
     let mean = |get: fn(&Row) -> f64| of(get).mean;
-    let sum = |get: fn(&Row) -> u64| runs.iter().map(|(row, _)| get(row)).sum();
+    let sum = |get: fn(&Row) -> u64| rows().map(get).sum();
     let mean = Row {
         events: sum(|row| row.events),
         cycles: mean(|row| row.cycles),

@@ -43,6 +43,7 @@ pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
     page.causes(&mut out);
     page.spots(&mut out);
     page.improvements(&mut out);
+    page.kernels(&mut out);
     page.parameters(&mut out);
     sheet::close(&mut out, "freehold-study-mesh.json", results, results.schema_version, "");
     out
@@ -148,7 +149,7 @@ impl Page<'_> {
         for mesh in [self.plan.platforms.first(), self.plan.platforms.last()].into_iter().flatten()
         {
             let platform = mesh.to_string();
-            let all = self.results.entries.iter().filter(|entry| entry.mean.platform == platform);
+            let all = self.results.entries.iter().filter(|entry| is_synthetic(entry, &platform));
             let shown =
                 all.filter(|entry| ["none", "improved"].contains(&entry.mean.variant.as_str()));
             let rows: Vec<Vec<Cell>> = shown.map(causes_of).filter(|row| !row.is_empty()).collect();
@@ -190,7 +191,7 @@ impl Page<'_> {
             let platform = mesh.to_string();
             let of = |entry: &&Entry| {
                 let row = &entry.mean;
-                row.platform == platform && row.order == Order::Hinted.name()
+                is_synthetic(entry, &platform) && row.order == Order::Hinted.name()
             };
             let entries: Vec<&Entry> = self.results.entries.iter().filter(of).collect();
             let Some(none) = entries.iter().find(|entry| entry.mean.variant == "none") else {
@@ -203,6 +204,26 @@ impl Page<'_> {
             let mut table = String::new();
             html::table(&mut table, &title, &heads, &rows);
             self.figure(out, &format!("improved-{mesh}"), &title, IMPROVE, &table, "");
+        }
+    }
+
+    /// Figures 4 and 5 of the letter, a kernel a table.
+    fn kernels(&self, out: &mut String) {
+        if self.plan.programs.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<h2 id=\"kernels\">The kernels</h2><p>Recorded runs of our own programs: a master, and as many \
+             slaves as there are other nodes. Their live sets are small beside the heaps.</p>",
+        );
+        for program in &self.plan.programs {
+            let of = |entry: &&Entry| entry.mean.load == program.name;
+            let rows: Vec<Vec<Cell>> =
+                self.results.entries.iter().filter(of).map(kernel_row).collect();
+            let title = format!("{} by platform and allocator", program.name);
+            let mut table = String::new();
+            html::table(&mut table, &title, &KERNEL.map(String::from), &rows);
+            self.figure(out, &format!("kernel-{}", program.name), &title, KERNEL_LEAD, &table, "");
         }
     }
 
@@ -252,6 +273,25 @@ const CAUSES: [&str; 9] = [
 ];
 const IMPROVED: [&str; 6] = ["set", "cycles", "against none", "messages", "remote", "refused"];
 
+const KERNEL: [&str; 7] =
+    ["platform, allocator", "cycles", "of these waiting", "messages", "share", "total", "refused"];
+const KERNEL_LEAD: &str = "Cycles and messages of a call; the share of malloc and free in all cycles that cores \
+                           spend; computing and calls together, per call; requests refused.";
+
+fn kernel_row(entry: &Entry) -> Vec<Cell> {
+    let row = &entry.mean;
+    let set = if row.variant == "none" { row.order } else { &row.variant };
+    vec![
+        Cell::text(format!("{} {}, {set}", row.platform, row.allocator)),
+        Cell::text(format!("{:.1}", row.cycles)),
+        Cell::text(format!("{:.1}", row.wait)),
+        Cell::text(format!("{:.2}", row.messages)),
+        Cell::text(format!("{:.1} %", row.share * 100.0)),
+        Cell::text(format!("{:.0}", row.total)),
+        Cell::text(row.refused.to_string()),
+    ]
+}
+
 fn number(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
@@ -270,6 +310,10 @@ fn verdict_table(title: &str, wanted: &str, verdicts: &[Verdict]) -> String {
     let mut table = String::new();
     html::table(&mut table, title, &["", wanted, "ours", "verdict"].map(String::from), &rows);
     table
+}
+
+fn is_synthetic(entry: &Entry, platform: &str) -> bool {
+    entry.mean.load == "synthetic" && entry.mean.platform == platform
 }
 
 fn causes_of(entry: &Entry) -> Vec<Cell> {

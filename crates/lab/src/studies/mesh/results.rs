@@ -58,9 +58,27 @@ pub fn find<'a>(
     let platform = mesh.to_string();
     entries.iter().find(|entry| {
         let row = &entry.mean;
-        (row.platform.as_str(), row.allocator, row.order, row.variant.as_str())
-            == (platform.as_str(), allocator.name(), order.name(), variant)
+        (row.load.as_str(), row.platform.as_str(), row.allocator, row.order, row.variant.as_str())
+            == ("synthetic", platform.as_str(), allocator.name(), order.name(), variant)
     })
+}
+
+/// The cells of the kernels: each on every published platform, and what its master alone would cost.
+fn of_programs(plan: &Plan) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for program in 0..plan.programs.len() {
+        for &mesh in &plan.platforms {
+            let plain = |allocator| Cell::plain(mesh, allocator, Order::Index).of(program);
+            let all =
+                [Allocator::Master, Allocator::Private, Allocator::Microcoded, Allocator::Proposed];
+            cells.extend(all.map(plain));
+            if plan.orders.contains(&Order::Hinted) {
+                let improved = ("improved".to_owned(), plan.improved.clone());
+                cells.push(Cell::improved(mesh, improved).of(program));
+            }
+        }
+    }
+    cells
 }
 
 /// Runs the whole study.
@@ -73,7 +91,8 @@ pub fn study(
     interrupted: &AtomicBool,
 ) -> Result<Results, RunError> {
     let (rows, entries) = measure::all(plan, &cells(plan), progress, interrupted)?;
-    let verdicts = verdicts::verdicts(plan, &entries);
+    let mut verdicts = verdicts::verdicts(plan, &entries);
+    verdicts.extend(verdicts::shares(plan, &entries));
     let goals = verdicts::goals(plan, &entries);
     Ok(Results {
         schema_version: SCHEMA_VERSION,
@@ -121,5 +140,6 @@ fn cells(plan: &Plan) -> Vec<Cell> {
         let sets = sets.into_iter().filter(|(name, _)| wanted(name));
         cells.extend(sets.map(|set| Cell::improved(mesh, set)));
     }
+    cells.extend(of_programs(plan));
     cells
 }

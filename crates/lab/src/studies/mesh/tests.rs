@@ -14,6 +14,7 @@ fn small(changes: &[&str]) -> (Plan, Results) {
         "repeats=1",
         "platforms=[\"2x2\", \"3x2\"]",
         "larger=9x9",
+        "kernels.run=false",
     ];
     few.iter().chain(changes).for_each(|change| settings.set(change).unwrap());
     let plan = Plan::new(&settings).unwrap();
@@ -39,6 +40,24 @@ fn an_interrupted_study_is_no_result() {
     let plan = Plan::new(&Settings::of_default(DEFAULT).unwrap()).unwrap();
     let stopped = study(&plan, &mut |_, _| (), &AtomicBool::new(true));
     assert!(matches!(stopped, Err(RunError::Interrupted)));
+}
+
+/// Every kernel runs to its end under every allocator, and is beside what is published of it.
+#[test]
+fn the_kernels_are_beside_their_published_shares() {
+    let (plan, results) =
+        small(&["kernels.run=true", "platforms=2x2", "larger=[]", "orders=index"]);
+    let of_kernels = results.entries.iter().filter(|entry| entry.mean.load != "synthetic");
+    assert_eq!(of_kernels.clone().count(), 5 * 4);
+    assert!(of_kernels.clone().all(|entry| entry.mean.spurious == 0));
+    let shares = results.verdicts.iter().filter(|verdict| verdict.key.starts_with("share_"));
+    assert_eq!(shares.clone().count(), 3);
+    assert!(
+        shares.clone().all(|share| (1.0..60.0).contains(&share.ours)),
+        "{:?}",
+        shares.collect::<Vec<_>>()
+    );
+    assert_sound(&page(&plan, &results, "freehold study mesh"));
 }
 
 #[test]

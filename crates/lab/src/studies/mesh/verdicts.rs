@@ -1,7 +1,7 @@
 //! What the letter says, beside ours; what was to be beaten, and whether it was.
 
 use super::config::Plan;
-use super::measure::Entry;
+use super::measure::{Entry, Row};
 use super::published::published;
 use super::results::find;
 use freehold_core::place::mesh::{Mesh, Order};
@@ -108,6 +108,30 @@ pub fn verdicts(plan: &Plan, entries: &[Entry]) -> Vec<Verdict> {
             means.instructions(&plan.platforms),
         ),
         ("lock_share", "Microcoded, 8x8: share of cycles waiting", large.and_then(waiting)),
+    ];
+    of.into_iter().filter_map(|(key, what, ours)| beside(key, what, ours?)).collect()
+}
+
+/// The share of all cycles that malloc and free take when the master alone serves them, on the first
+/// platform: of the four published kernels.
+pub fn shares(plan: &Plan, entries: &[Entry]) -> Vec<Verdict> {
+    let Some(platform) = plan.platforms.first().map(Mesh::to_string) else { return Vec::new() };
+    let share = |name: &str| {
+        let rows = entries.iter().map(|entry| &entry.mean);
+        let of = |row: &&Row| {
+            row.load == name
+                && row.platform == platform
+                && row.allocator == Allocator::Master.name()
+        };
+        rows.clone().find(of).map(|row| 100.0 * row.share)
+    };
+    let all: Option<Vec<f64>> =
+        ["fast", "gaussian", "integral", "matmul"].map(share).into_iter().collect();
+    let mean = all.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let of = [
+        ("share_mean", "Master serves all: share of cycles, mean of four kernels", mean),
+        ("share_fast", "The same, FAST", share("fast")),
+        ("share_gaussian", "The same, Gaussian", share("gaussian")),
     ];
     of.into_iter().filter_map(|(key, what, ours)| beside(key, what, ours?)).collect()
 }
