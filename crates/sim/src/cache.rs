@@ -244,7 +244,7 @@ mod tests {
         let new = || Caches::new(R10000_FIRST, ORIGIN_SECOND);
         let (mut runs, mut words) = (new(), new());
         for step in 0..5_000u64 {
-            let (address, count) = (step * 0x9e37_79b9_7 % (9 << 20) & !7, (step % 70) as u32 + 1);
+            let (address, count) = ((step * 0x9e37_79b9 % (9 << 20)) & !7, (step % 70) as u32 + 1);
             let together = runs.touch(address, count);
             let mut apart = [0; 2];
             for word in 0..count {

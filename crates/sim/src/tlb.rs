@@ -176,7 +176,7 @@ mod tests {
             let (mut runs, mut words) = (Tlb::new(&spec, 1), Tlb::new(&spec, 1));
             for step in 0..2_000u64 {
                 let (address, count) =
-                    (step * 0x9e37_79b9_7 % (64 << 20) & !7, (step % 700) as u32 + 1);
+                    ((step * 0x9e37_79b9 % (64 << 20)) & !7, (step % 700) as u32 + 1);
                 runs.touch(address, count);
                 (0..count).for_each(|word| {
                     words.touch(address + 8 * u64::from(word), 1);
