@@ -23,7 +23,13 @@ impl Region {
     ) -> Option<Run> {
         let (nodes, home) = nodes_of(machine, self.home)?;
         let elsewhere = self.view().away.any() && !supply.stays_here(nodes, home);
-        if elsewhere { self.take_in_bank(len, align, true) } else { None }
+        if elsewhere { self.take_in_bank_away(len, align) } else { None }
+    }
+
+    /// Once, for all machines.
+    #[inline(never)]
+    fn take_in_bank_away(&mut self, len: usize, align: usize) -> Option<Run> {
+        self.take_in_bank(len, align, true)
     }
 
     /// Decides which nodes those of `len` banks from `at` that are wholly free get their pages from; `None` when there
