@@ -104,6 +104,8 @@ pub struct Stats {
     pub offline: u32,
     /// Bank sets.
     pub sets: u16,
+    /// How often one was switched on.
+    pub switched_on: u64,
 }
 
 impl fmt::Display for AllocError {
@@ -337,6 +339,7 @@ impl<'m, P: Policy> Frames<'m, P> {
             free: self.table.free(),
             offline: self.table.offline(),
             sets: self.table.sets.len() as u16,
+            switched_on: self.table.switched_on(),
         }
     }
 

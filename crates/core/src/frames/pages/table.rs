@@ -52,6 +52,7 @@ pub struct Table<'m> {
     pub(super) off: SetBits,
     free: u32,
     offline: u32,
+    switched_on: u64,
 }
 
 /// Steps on metadata, of which frame.
@@ -92,6 +93,7 @@ impl<'m> Table<'m> {
             off,
             free: 0,
             offline: 0,
+            switched_on: 0,
         };
         table.describe();
         Ok(table)
@@ -153,6 +155,11 @@ impl<'m> Table<'m> {
     /// Frames of banks that are off.
     pub fn offline(&self) -> u32 {
         self.offline
+    }
+
+    /// How often a set was switched on.
+    pub fn switched_on(&self) -> u64 {
+        self.switched_on
     }
 
     #[inline]
@@ -401,6 +408,7 @@ impl<'m> Table<'m> {
             self.off.insert(set);
         } else {
             self.offline -= bank.frames;
+            self.switched_on += 1;
             self.off.remove(set);
         }
     }
