@@ -145,3 +145,47 @@ fn fits_under_threads_are_measured_beside_the_mallocs() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("10000 threads cannot be had; 1 to 1024 can"));
 }
+
+/// A small machine and minutes of its work, in few runs.
+const BANKS: [&str; 18] = [
+    "study",
+    "banks",
+    "--quick",
+    "--no-times",
+    "--set",
+    "machines.m32.memory_mib=256",
+    "--set",
+    "machines.m32.bank_mib=4",
+    "--set",
+    "machines.m4.memory_mib=512",
+    "--set",
+    "workloads.light.seconds=60",
+    "--set",
+    "workloads.medium.seconds=60",
+    "--set",
+    "workloads.storms.seconds=60",
+    "--set",
+    "policies=fullest",
+];
+
+#[test]
+fn banks_writes_the_same_bytes_again_and_refuses_what_makes_no_sense() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = |out: &str| {
+        let output = run(folder.path(), &[&BANKS[..], &["--out", out]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let read = |name: &str| std::fs::read(folder.path().join(out).join(name)).unwrap();
+        assert!(text(&output.stdout).contains("m32, interleaved, medium"));
+        ["report.html", "results.json", "runs.parquet", "times.json"].map(read)
+    };
+    assert_eq!(once("first"), once("second"));
+    let said = |args: &[&str]| {
+        let output = run(folder.path(), &[&["study", "banks"], args].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        text(&output.stderr)
+    };
+    assert!(said(&["--set", "machines.m32.bank_mib=100"]).contains("power of two"));
+    assert!(said(&["--set", "policies=fulest"]).contains("did you mean fullest"));
+    std::fs::write(folder.path().join("none.txt"), "nothing of the sort\n").unwrap();
+    assert!(said(&["--trace", "none.txt"]).contains("perf record"));
+}

@@ -1,6 +1,7 @@
 //! Studies: experiments as data, run as a whole, reported as one page.
 //!
 //! ```text
+//!   banks           page frames and memory banks, published and ours
 //!   dmrt            the twelve tables of "DmRT for NUMA", published and ours
 //!   fragmentation   policies on recorded programs named beforehand
 //!   mesh            distributed heaps on a mesh of nodes, published and ours
@@ -14,6 +15,7 @@
 //! Invariant: a study's results are a function of its settings (and the traces they name). The
 //! policies are those of the registry; nothing here chooses a block or a node.
 
+pub mod banks;
 mod columns;
 pub mod dmrt;
 pub mod fragmentation;

@@ -113,6 +113,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
         let eagerness = Eagerness {
             slack: zone.bank_frames / 4,
             frames_per_s: 700,
+            per_thousand_freed: 2_000,
             burst: 1_500,
             rest_ms: 4_000,
             ..Eagerness::of(zone.bank_frames)

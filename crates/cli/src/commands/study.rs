@@ -1,5 +1,6 @@
 //! `freehold study`: whole experiments, each one command and one page.
 
+mod banks;
 mod bundled;
 mod chosen;
 mod dmrt;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 /// Run a whole experiment and write its report.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  freehold study banks                   page frames and memory banks that can be switched off
   freehold study dmrt                    the twelve tables of the chapter \"DmRT for NUMA\", and ours
   freehold study dmrt --quick            the same, few attempts of each
   freehold study fragmentation           six recorded programs on the policies
@@ -31,6 +33,7 @@ pub struct Args {
 /// One line a study.
 #[derive(clap::Subcommand)]
 enum Study {
+    Banks(banks::Args),
     Dmrt(dmrt::Args),
     Fragmentation(fragmentation::Args),
     Mesh(mesh::Args),
@@ -42,6 +45,7 @@ enum Study {
 /// Runs the study.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.study {
+        Study::Banks(args) => banks::run(args),
         Study::Dmrt(args) => dmrt::run(args),
         Study::Fragmentation(args) => fragmentation::run(args),
         Study::Mesh(args) => mesh::run(args),

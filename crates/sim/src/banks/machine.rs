@@ -8,8 +8,11 @@ use freehold_core::frames::pages::{
 /// Frames of a MiB.
 pub const MIB: u32 = 256;
 
-/// The 16 MiB that old devices reach: a zone of its own, always on (Panwar 2015, section 4.1.2).
-const DMA_FRAMES: u32 = 16 * MIB;
+/// The 16 MiB that old devices reach: a zone of its own, always on (Panwar 2015, section 4.1.2). Of machines with
+/// tiny banks, half a bank, so that the first bank is shared as it is on real ones.
+const fn dma_frames(bank_frames: u32) -> u32 {
+    if bank_frames > 32 * MIB { 16 * MIB } else { bank_frames / 2 }
+}
 
 /// What a machine is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,12 +85,13 @@ impl BankMachine {
         let interleave =
             if interleaved { Interleave::Pairs { stride_log2 } } else { Interleave::None };
         let bank_frames = bank_mib * MIB;
+        let dma = dma_frames(bank_frames);
         let mut machine = BankMachine { shape, zones: Vec::new(), roles: Vec::new() };
-        machine.push(Zone::new(Frame(0), DMA_FRAMES, bank_frames), 0, Admits::Devices)?;
+        machine.push(Zone::new(Frame(0), dma, bank_frames), 0, Admits::Devices)?;
         for node in 0..nodes {
             let first = node * banks * bank_frames;
             let movable = banks * movable_percent / 100 * bank_frames;
-            let from = if node == 0 { DMA_FRAMES } else { first };
+            let from = if node == 0 { dma } else { first };
             let to = first + banks * bank_frames - movable;
             let zone = Zone { interleave, ..Zone::new(Frame(from), to - from, bank_frames) };
             machine.push(zone, node, Admits::All)?;

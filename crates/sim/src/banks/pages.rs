@@ -15,7 +15,6 @@ pub struct Pages {
     objects: Vec<Vec<Packed>>,
     /// For the first frame of every block: object and place in it, 32 bits each.
     owners: Vec<u64>,
-    frames: u64,
 }
 
 const fn unpack(block: Packed) -> (Frame, u8) {
@@ -25,12 +24,7 @@ const fn unpack(block: Packed) -> (Frame, u8) {
 impl Pages {
     /// Nobody owns any of `frames` frames.
     pub fn new(frames: u32) -> Pages {
-        Pages { objects: Vec::new(), owners: vec![0; frames as usize], frames: 0 }
-    }
-
-    /// Frames owned by anybody.
-    pub fn frames(&self) -> u64 {
-        self.frames
+        Pages { objects: Vec::new(), owners: vec![0; frames as usize] }
     }
 
     /// Gives a block to an object.
@@ -41,7 +35,6 @@ impl Pages {
         let blocks = &mut self.objects[object];
         self.owners[frame.0 as usize] = (object as u64) << 32 | blocks.len() as u64;
         blocks.push(frame.0 | u32::from(order) << ORDER_SHIFT);
-        self.frames += 1 << order;
     }
 
     /// Takes `count` blocks from the `from`th on away from an object (fewer where it has fewer), and gives each to
@@ -63,7 +56,6 @@ impl Pages {
             if let Some(&moved) = blocks.get(at) {
                 self.owners[unpack(moved).0.0 as usize] = (object as u64) << 32 | at as u64;
             }
-            self.frames -= 1 << order;
             freed(frame, order);
         }
     }
@@ -73,16 +65,10 @@ impl Pages {
         let Some(blocks) = self.objects.get_mut(object) else { return };
         for &block in blocks.iter() {
             let (frame, order) = unpack(block);
-            self.frames -= 1 << order;
             freed(frame, order);
         }
         // The next object of this number is seldom as large.
         *blocks = Vec::new();
-    }
-
-    /// Blocks of an object.
-    pub fn blocks(&self, object: usize) -> usize {
-        self.objects.get(object).map_or(0, Vec::len)
     }
 }
 
@@ -121,6 +107,5 @@ mod tests {
         freed.clear();
         pages.end(3, |frame, order| freed.push((frame.0, order)));
         assert_eq!(freed, [(0, 0), (40, 2), (32, 1), (24, 0)]);
-        assert_eq!((pages.frames(), pages.blocks(3)), (0, 0));
     }
 }

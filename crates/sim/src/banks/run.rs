@@ -86,6 +86,8 @@ pub struct Totals {
 /// What came of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
+    /// Frames of the machine.
+    pub frames: u32,
     /// Every `sample_s`.
     pub samples: Vec<Sample>,
     /// Every `survey_s` and at the end: what was in every section.
@@ -228,7 +230,12 @@ impl<P: Policy> World<'_, '_, '_, P> {
             self.totals.onlines += zone.stats().switched_on;
         }
         self.totals.seconds = self.now_s.into();
-        Ok(Run { samples: self.samples, surveys: self.surveys, totals: self.totals })
+        Ok(Run {
+            frames: self.machine.frames(),
+            samples: self.samples,
+            surveys: self.surveys,
+            totals: self.totals,
+        })
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Stats {
     pub sets: u16,
     /// How often one was switched on.
     pub switched_on: u64,
+    /// Frames freed since the beginning, those of blocks that moved included.
+    pub freed: u64,
 }
 
 impl fmt::Display for AllocError {
@@ -340,6 +342,7 @@ impl<'m, P: Policy> Frames<'m, P> {
             offline: self.table.offline(),
             sets: self.table.sets.len() as u16,
             switched_on: self.table.switched_on(),
+            freed: self.table.freed(),
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Link {
 impl Link {
     /// Says that the rest is the number of a list.
     pub(super) const FIRST: u32 = 1 << 31;
+    /// For statics.
+    pub const EMPTY: Link = Link { next: 0, prev: 0 };
 }
 
 /// Free blocks that are searched together: a list for each order, and which of them hold any.
@@ -24,6 +26,11 @@ pub struct Area {
     pub(super) heads: [u32; ORDERS],
     /// Bit `o`: the list of order `o` is not empty.
     pub(super) orders: u16,
+}
+
+impl Area {
+    /// For statics.
+    pub const EMPTY: Area = Area { heads: [0; ORDERS], orders: 0 };
 }
 
 /// A bank set.
@@ -61,6 +68,20 @@ pub(super) struct Beside {
 }
 
 impl Bank {
+    /// For statics.
+    pub const EMPTY: Bank = Bank {
+        frames: 0,
+        free: 0,
+        unmovable: 0,
+        moved: 0,
+        skip: 0,
+        flags: 0,
+        pool: 0,
+        bucket: 0,
+        linked: 0,
+        beside: Beside { next: 0, prev: 0 },
+        by_order: [Beside { next: 0, prev: 0 }; ORDERS],
+    };
     /// Shared with a neighbouring zone or a hole: never evacuated, never off.
     pub(super) const NOMIG: u8 = 1;
     /// Nothing is handed out of it.

@@ -47,6 +47,8 @@ pub struct Eagerness {
     pub slack: u32,
     /// Frames that may be copied in a second, on average.
     pub frames_per_s: u32,
+    /// Frames that may be copied for every thousand freed: what bounds the cost of a busy machine.
+    pub per_thousand_freed: u32,
     /// Frames that may be copied at once after a rest.
     pub burst: u32,
     /// Milliseconds between two looks when there is something to do.
@@ -66,6 +68,7 @@ impl Eagerness {
             most_used: 500,
             slack: set_frames / 2,
             frames_per_s: set_frames,
+            per_thousand_freed: 55,
             burst: set_frames * 4,
             wake_ms: 1_000,
             rest_ms: 60_000,
@@ -98,7 +101,12 @@ pub struct Pass {
 #[derive(Clone, Debug)]
 pub struct Migrator {
     eagerness: Eagerness,
+    /// Frames that may be copied now, by time; and by what was freed, in thousandths.
     tokens: u64,
+    earned: u64,
+    /// Frames freed when `earned` was last counted, copied ones left out.
+    freed: u64,
+    copied: u64,
     refilled_ms: u64,
     next_ms: u64,
     interval_ms: u64,
@@ -114,6 +122,9 @@ impl Migrator {
         Migrator {
             eagerness,
             tokens: eagerness.burst.into(),
+            earned: 0,
+            freed: 0,
+            copied: 0,
             refilled_ms: 0,
             next_ms: eagerness.wake_ms,
             interval_ms: eagerness.wake_ms,
@@ -171,9 +182,14 @@ impl Migrator {
 
     fn pass_time<P: Policy>(&mut self, now_ms: u64, frames: &Frames<'_, P>) {
         let passed = now_ms.saturating_sub(self.refilled_ms);
-        let earned = u64::from(self.eagerness.frames_per_s) * passed / 1_000;
-        if earned > 0 {
-            self.tokens = (self.tokens + earned).min(self.eagerness.burst.into());
+        let freed = frames.stats().freed - self.copied;
+        let most = u64::from(self.eagerness.burst) * 1_000;
+        let share = u64::from(self.eagerness.per_thousand_freed);
+        self.earned = (self.earned + (freed - self.freed) * share).min(most);
+        self.freed = freed;
+        let refill = u64::from(self.eagerness.frames_per_s) * passed / 1_000;
+        if refill > 0 {
+            self.tokens = (self.tokens + refill).min(self.eagerness.burst.into());
             self.refilled_ms = now_ms;
             self.off_ms += passed * frames.table.off.len() as u64;
         }
@@ -192,7 +208,8 @@ impl Migrator {
         while let Some(set) = self.candidate(frames, from) {
             from = set.index() + 1;
             let used = frames.table.sets[set.index()].frames - frames.table.sets[set.index()].free;
-            let fits = frames.room(Some(set)) >= pending + used + self.eagerness.slack;
+            let room = frames.room(Some(set)) >= pending + used + self.eagerness.slack;
+            let fits = room && u64::from(pending + used) * 1_000 <= self.earned;
             let done = match (fits, self.eagerness.order) {
                 (true, _) => frames.isolate(set, probe).is_err(),
                 (false, Order::Emptiest) => true,
@@ -312,6 +329,8 @@ impl Migrator {
                         return Emptied::Stuck;
                     }
                     self.tokens -= 1 << order;
+                    self.copied += 1 << order;
+                    self.earned = self.earned.saturating_sub(1_000 << order);
                     frames.table.sets[set.index()].moved += 1 << order;
                 }
                 at = next;

@@ -53,6 +53,7 @@ pub struct Table<'m> {
     free: u32,
     offline: u32,
     switched_on: u64,
+    freed: u64,
 }
 
 /// Steps on metadata, of which frame.
@@ -94,6 +95,7 @@ impl<'m> Table<'m> {
             free: 0,
             offline: 0,
             switched_on: 0,
+            freed: 0,
         };
         table.describe();
         Ok(table)
@@ -155,6 +157,11 @@ impl<'m> Table<'m> {
     /// Frames of banks that are off.
     pub fn offline(&self) -> u32 {
         self.offline
+    }
+
+    /// Frames freed since the beginning.
+    pub fn freed(&self) -> u64 {
+        self.freed
     }
 
     /// How often a set was switched on.
@@ -318,6 +325,7 @@ impl<'m> Table<'m> {
     ) -> (u32, u8) {
         let frames = 1 << order;
         self.free += frames;
+        self.freed += u64::from(frames);
         let index = self.set_of(at).index();
         let set = &mut self.sets[index];
         set.free += frames;

@@ -1,0 +1,160 @@
+//! `freehold study banks`: page frames and memory banks, published and ours.
+
+use super::chosen::Chosen;
+use super::outputs::{Outputs, wrapped};
+use crate::ui;
+use anyhow::{Context, Result};
+use freehold_lab::results::{Output, write_json};
+use freehold_lab::studies::banks::{self, BanksError, PageTrace, Plan, Results, Timed};
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+/// Minutes of each workload instead of hours, two thirds of the policies' thresholds kept.
+const QUICK: &[&str] = &[
+    "workloads.light.seconds=1800",
+    "workloads.medium.seconds=1800",
+    "workloads.storms.seconds=3600",
+    "sweep_seconds=900",
+    "robust_seeds=1",
+];
+
+/// Simulate page-frame allocators on memory banks that can be switched off, beside what is published.
+///
+/// Processes, page cache, kernel pages and storms of files use the memory of a simulated machine; a policy chooses
+/// frames, a task empties banks. Policies and task are the code of the core that a kernel would run. The report
+/// shows the tables and figures of Panwar's thesis beside ours, every policy at equal copying, footprints of the
+/// kernel as pictures, and energy.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  freehold study banks
+  freehold study banks --quick --out /tmp/quick
+  freehold study banks --set robust_seeds=100
+  freehold study banks --set migration.slack_permille=1000 --set policies=fullest
+  freehold study banks mine.toml                            a file that names only what differs
+  freehold study banks --settings                           print every setting and its default
+  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -- sleep 60; perf script > pages.txt
+  freehold study banks --quick --trace pages.txt            a recorded machine besides
+
+In --out: report.html, results.json and runs.parquet (the same bytes for the same settings), and times.json (real
+time of table 6.1's sequence on this machine). The default takes ten minutes or so, --quick one.")]
+pub struct Args {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// A recorded stream of page allocations, to run besides: kernel events as `perf script` or `trace-cmd
+    /// report` print them, or a freehold page trace.
+    #[arg(long, value_name = "TEXT")]
+    trace: Option<PathBuf>,
+    /// Do not measure real time (table 6.1).
+    #[arg(long)]
+    no_times: bool,
+    /// The folder for the results; made if it is missing.
+    #[arg(short, long, value_name = "FOLDER", default_value = "study-banks")]
+    out: PathBuf,
+    /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/banks/results.rs).
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs, prints and writes.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.chosen.settings {
+        print!("{}", banks::DEFAULT);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let plan = Plan::new(&args.chosen.settings(banks::DEFAULT, QUICK)?)?;
+    let trace = args.trace.as_deref().map(read_trace).transpose()?;
+    let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
+    let times_file = Output::at(&args.out.join("times.json"))?;
+    let interrupted = ui::interrupted();
+    let Some(results) = study(&plan, trace.as_ref(), &interrupted)? else {
+        return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+    };
+    let times = if args.no_times { Vec::new() } else { banks::measure_speed(&plan.policies) };
+    outputs.write_rows(|to| banks::write_rows(to, &results))?;
+    times_file.write(|mut to| write_json(&mut to, &times))?;
+    let command = args.chosen.command_line("banks");
+    outputs.write(&banks::page(&results, &times, &command), &results)?;
+    outputs.print(args.json, &results, |out| print(out, &results, &times))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_trace(path: &Path) -> Result<PageTrace> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+    let trace = PageTrace::read(BufReader::new(file)).with_context(|| name.to_string())?;
+    if trace.lost_frees > 0 {
+        eprintln!(
+            "freehold: {name}: {} frees are missing; the recording lost events",
+            trace.lost_frees
+        );
+    }
+    Ok(trace)
+}
+
+/// Runs with a progress bar; `None` when interrupted.
+fn study(
+    plan: &Plan,
+    trace: Option<&PageTrace>,
+    interrupted: &AtomicBool,
+) -> Result<Option<Results>> {
+    let bar = Mutex::new(ui::Progress::new("simulating"));
+    let progress = |done, total| {
+        if let Ok(mut bar) = bar.lock() {
+            bar.set(done, total);
+        }
+    };
+    match banks::study(plan, trace, &progress, interrupted) {
+        Ok(results) => Ok(Some(results)),
+        Err(BanksError::Interrupted) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tables 5.1, 5.2 and 6.1; then the answer.
+fn print(out: &mut dyn Write, results: &Results, times: &[Timed]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:26} {:16} {:>6} {:>6} {:>6} {:>7} {:>9} {:>13} {:>13}",
+        "percent of memory",
+        "",
+        "off",
+        "most",
+        "best",
+        "c",
+        "off/best",
+        "copied/freed",
+        "copied/off"
+    )?;
+    for row in &results.tables {
+        writeln!(
+            out,
+            "{:26} {:16} {:>6.1} {:>6.1} {:>6.1} {:>7.3} {:>9.3} {:>13.4} {:>13.2}",
+            format!("{}, {}", row.machine, row.workload),
+            row.policy,
+            row.offline_mean,
+            row.offline_max,
+            row.best_mean,
+            row.c,
+            row.of_best,
+            row.copied_per_freed,
+            row.copied_per_offlined
+        )?;
+    }
+    for timed in times {
+        writeln!(
+            out,
+            "{:26} {:16} {:>6.1} ns a page, longest {} ns, free {:.1} ns",
+            format!("{} pages", timed.pages),
+            timed.policy,
+            timed.mean_ns,
+            timed.worst_ns,
+            timed.free_ns
+        )?;
+    }
+    writeln!(out)?;
+    results.answer.iter().try_for_each(|sentence| writeln!(out, "{}", wrapped(sentence)))
+}

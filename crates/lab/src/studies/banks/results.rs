@@ -1,0 +1,442 @@
+//! The whole study: which runs there are, and what they come to.
+
+use super::config::Plan;
+use super::measure::{BanksError, Calls, Named, Row, measure, simulate};
+use super::{published, sizes};
+use freehold_core::frames::pages::migrate::{Eagerness, Order};
+use freehold_sim::banks::{Bill, PageTrace, Run, RunSettings, Section, Triggers, count};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Of results.json.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The thesis's policy, and ours.
+pub const PUBLISHED: &str = "adaptive-paper";
+/// The best of ours.
+pub const BEST: &str = "fullest";
+/// What both are compared with.
+pub const STOCK: &str = "buddy";
+
+/// The most points of a curve that a page shows.
+const POINTS: usize = 360;
+
+/// A curve over time, thinned out: percent of all memory, or GiB.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Curve {
+    /// Policy.
+    pub policy: String,
+    /// Hours.
+    pub hours: Vec<f64>,
+    /// Free memory, percent.
+    pub free: Vec<f64>,
+    /// Memory off, percent.
+    pub offline: Vec<f64>,
+    /// Copied so far, GiB.
+    pub copied_gib: Vec<f64>,
+}
+
+/// Sections of a machine under a policy while file systems come and go.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Footprint {
+    /// Policy.
+    pub policy: String,
+    /// Hours of each survey.
+    pub hours: Vec<f64>,
+    /// Sections without kernel pages, at each.
+    pub removable: Vec<u32>,
+    /// Sections in all.
+    pub sections: u32,
+    /// At the end: used frames of every section.
+    pub used: Vec<u32>,
+    /// And the kernel's.
+    pub unmovable: Vec<u32>,
+    /// At the last survey with at least 85 % of memory free: hours, percent free, sections with nothing in them.
+    pub mostly_free: Option<(f64, f64, u32)>,
+    /// Of those sections more than nine tenths free.
+    pub nearly_free: u32,
+}
+
+/// What energy a run takes with one table of states.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Energy {
+    /// Table of states.
+    pub states: String,
+    /// Workload.
+    pub workload: String,
+    /// Policy.
+    pub policy: String,
+    /// Percent of the energy with all banks on that is saved.
+    pub saved_percent: f64,
+    /// Watts.
+    pub saved_watts: f64,
+    /// Joules of memory for copying, of processors for it, of waking.
+    pub copying_j: f64,
+    /// See above.
+    pub cpu_j: f64,
+    /// See above.
+    pub waking_j: f64,
+    /// Seconds that a half full set must stay off.
+    pub break_even_s: f64,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Results {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// `banks`.
+    pub study: &'static str,
+    /// What it was made of.
+    pub settings: serde_json::Value,
+    /// Tables 5.1 and 5.2: both policies on both machines.
+    pub tables: Vec<Row>,
+    /// The same calls without a task, and with it.
+    pub curves: Vec<Curve>,
+    /// Figures 2.3, 2.4, 5.1 and 5.2.
+    pub footprints: Vec<Footprint>,
+    /// Every policy under four thresholds.
+    pub sweep: Vec<Row>,
+    /// One thing changed at a time.
+    pub ablations: Vec<Row>,
+    /// Other seeds, with every parameter moved by up to half.
+    pub robustness: Vec<Row>,
+    /// A recorded stream, where one was given.
+    pub trace: Vec<Row>,
+    /// Energy.
+    pub energy: Vec<Energy>,
+    /// Table 4.2: ours.
+    pub sizes: Vec<sizes::Size>,
+    /// What the thesis prints that does not agree with itself.
+    pub slips: Vec<String>,
+    /// In sentences.
+    pub answer: Vec<String>,
+}
+
+/// One run to be done.
+struct Job<'a> {
+    part: Part,
+    machine: &'a str,
+    workload: &'a str,
+    policy: &'a str,
+    task: String,
+    seed: u64,
+    interleaved: bool,
+    settings: RunSettings,
+    seconds: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Tables,
+    Curve,
+    Footprint,
+    Sweep,
+    Ablation,
+    Robustness,
+}
+
+/// Runs everything. `progress` is told how many of how many runs are done; it may be called by any thread.
+///
+/// # Errors
+/// When interrupted, or a run fails.
+pub fn study(
+    plan: &Plan,
+    trace: Option<&PageTrace>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    interrupted: &AtomicBool,
+) -> Result<Results, BanksError> {
+    let jobs = jobs(plan);
+    let (done, total) = (AtomicU64::new(0), jobs.len() as u64);
+    let one = |job: &Job<'_>| {
+        let result = perform(plan, job, interrupted);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+        result
+    };
+    let runs = jobs.par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let mut results = Results {
+        schema_version: SCHEMA_VERSION,
+        study: "banks",
+        settings: plan.settings.to_json(),
+        tables: Vec::new(),
+        curves: Vec::new(),
+        footprints: Vec::new(),
+        sweep: Vec::new(),
+        ablations: Vec::new(),
+        robustness: Vec::new(),
+        trace: Vec::new(),
+        energy: Vec::new(),
+        sizes: sizes::sizes(),
+        slips: published::slips(),
+        answer: Vec::new(),
+    };
+    for (job, (row, run)) in jobs.iter().zip(runs) {
+        collect(plan, &mut results, job, row, &run);
+    }
+    if let Some(trace) = trace {
+        results.trace = replay(plan, trace, interrupted)?;
+    }
+    results.answer = super::answer::answer(&results);
+    Ok(results)
+}
+
+fn perform(plan: &Plan, job: &Job<'_>, interrupted: &AtomicBool) -> Result<(Row, Run), BanksError> {
+    let Job { machine, workload, policy, ref task, seed, .. } = *job;
+    let named = Named { machine, workload, policy, task, seed };
+    match job.part {
+        Part::Robustness => robust(plan, job, interrupted),
+        Part::Ablation if task.starts_with("ZONE_MOVABLE") => movable(plan, job, interrupted),
+        _ => measure(plan, named, job.interleaved, &job.settings, job.seconds, interrupted),
+    }
+}
+
+fn jobs(plan: &Plan) -> Vec<Job<'_>> {
+    let mut jobs = Vec::new();
+    let base = |part, workload, policy: &'static str, settings: RunSettings| Job {
+        part,
+        machine: "m32",
+        workload,
+        policy,
+        task: String::new(),
+        seed: plan.seed,
+        interleaved: false,
+        settings,
+        seconds: None,
+    };
+    let both = [(PUBLISHED, plan.thesis, "thesis"), (BEST, plan.ours, "ours")];
+    for (policy, settings, task) in both {
+        for workload in ["light", "medium"] {
+            for (machine, interleaved) in [("m32", false), ("m32", true), ("m4", false)] {
+                let job = base(Part::Tables, workload, policy, settings);
+                jobs.push(Job { machine, interleaved, task: task.into(), ..job });
+            }
+        }
+    }
+    let still = RunSettings { eagerness: None, ..plan.thesis };
+    jobs.push(Job { task: "no migration".into(), ..base(Part::Curve, "medium", PUBLISHED, still) });
+    let survey = RunSettings { survey_s: 300, ..still };
+    for policy in [STOCK, PUBLISHED, BEST] {
+        jobs.push(Job {
+            task: "no migration".into(),
+            ..base(Part::Footprint, "storms", policy, survey)
+        });
+    }
+    for policy in &plan.policies {
+        for workload in ["light", "medium"] {
+            for most_used in SWEPT {
+                let task = format!("at most {} % used", most_used / 10);
+                let settings = with(&plan.ours, |eagerness| Eagerness {
+                    most_used,
+                    per_thousand_freed: 1_000_000,
+                    ..eagerness
+                });
+                let job = base(Part::Sweep, workload, policy, settings);
+                jobs.push(Job { task, seconds: Some(plan.sweep_seconds), ..job });
+            }
+        }
+    }
+    jobs.extend(ablations(plan));
+    for nth in 0..plan.robust_seeds {
+        for workload in ["light", "medium"] {
+            let job = base(Part::Robustness, workload, BEST, plan.ours);
+            let task = "parameters moved by up to half".to_owned();
+            jobs.push(Job {
+                seed: plan.seed + 1 + nth,
+                task,
+                seconds: Some(plan.sweep_seconds),
+                ..job
+            });
+        }
+    }
+    jobs
+}
+
+/// Thresholds of the comparison, in thousandths of a set.
+const SWEPT: [u32; 4] = [100, 300, 500, 700];
+
+fn with(settings: &RunSettings, change: impl Fn(Eagerness) -> Eagerness) -> RunSettings {
+    RunSettings { eagerness: settings.eagerness.map(change), ..*settings }
+}
+
+fn ablations(plan: &Plan) -> Vec<Job<'_>> {
+    let mut jobs = Vec::new();
+    let on = |exit, cache_drop, unmap| Triggers { exit, cache_drop, unmap };
+    let thesis = &plan.thesis;
+    let triggered = |triggers| RunSettings { triggers, ..*thesis };
+    let changes: Vec<(&str, &'static str, RunSettings)> = vec![
+        ("as the thesis", PUBLISHED, *thesis),
+        ("banks may be half full", PUBLISHED, with(thesis, |e| Eagerness { most_used: 500, ..e })),
+        ("lowest bank first", PUBLISHED, with(thesis, |e| Eagerness { order: Order::Lowest, ..e })),
+        (
+            "array of banks, lowest first",
+            "bank-array",
+            with(thesis, |e| Eagerness { order: Order::Lowest, ..e }),
+        ),
+        ("array of banks, emptiest first", "bank-array", *thesis),
+        ("at every exit, too", PUBLISHED, triggered(on(true, false, false))),
+        ("at dropped caches, too", PUBLISHED, triggered(on(false, true, false))),
+        ("at every unmap, too", PUBLISHED, triggered(on(false, false, true))),
+        ("lists of each bank", "adaptive", *thesis),
+        ("fullest bank first", BEST, *thesis),
+        ("ours", BEST, plan.ours),
+        ("ours without lifetimes", BEST, RunSettings { lifetimes: false, ..plan.ours }),
+        (
+            "ours, copying unbounded",
+            BEST,
+            with(&plan.ours, |e| Eagerness { per_thousand_freed: 1_000_000, ..e }),
+        ),
+        (
+            "ours, 1 ms off for each page copied",
+            BEST,
+            with(&plan.ours, |e| Eagerness { break_even_us: 1_000, ..e }),
+        ),
+        ("ZONE_MOVABLE of 30 %", STOCK, plan.ours),
+        ("ZONE_MOVABLE of 90 %", STOCK, plan.ours),
+    ];
+    for workload in ["light", "medium"] {
+        for (task, policy, settings) in &changes {
+            jobs.push(Job {
+                part: Part::Ablation,
+                machine: "m32",
+                workload,
+                policy,
+                task: (*task).to_owned(),
+                seed: plan.seed,
+                interleaved: false,
+                settings: *settings,
+                seconds: Some(plan.sweep_seconds),
+            });
+        }
+    }
+    jobs
+}
+
+/// Linux with a zone for movable pages only.
+fn movable(plan: &Plan, job: &Job<'_>, interrupted: &AtomicBool) -> Result<(Row, Run), BanksError> {
+    let percent = if job.task.contains("90") { 90 } else { 30 };
+    let machine = plan.machine(job.machine, false, percent)?;
+    let mut workload = plan.workload(job.workload, &machine)?;
+    workload.seconds = job.seconds.map_or(workload.seconds, |most| workload.seconds.min(most));
+    let settings = plan.task(&job.settings, &machine);
+    let run = simulate(
+        job.policy,
+        &machine,
+        &settings,
+        &Calls::Workload(workload, job.seed),
+        interrupted,
+    )?;
+    let Job { machine: name, workload, policy, ref task, seed, .. } = *job;
+    Ok((Row::of(Named { machine: name, workload, policy, task, seed }, &run, &machine), run))
+}
+
+/// Another seed, with every parameter of the workload moved by its own share of up to half.
+fn robust(plan: &Plan, job: &Job<'_>, interrupted: &AtomicBool) -> Result<(Row, Run), BanksError> {
+    let machine = plan.machine(job.machine, false, 0)?;
+    let workload = plan.moved(job.workload, &machine, job.seed)?;
+    let seconds = job.seconds.map_or(workload.seconds, |most| workload.seconds.min(most));
+    let workload = freehold_sim::banks::Workload { seconds, ..workload };
+    let settings = plan.task(&job.settings, &machine);
+    let run = simulate(
+        job.policy,
+        &machine,
+        &settings,
+        &Calls::Workload(workload, job.seed),
+        interrupted,
+    )?;
+    let Job { machine: name, workload, policy, ref task, seed, .. } = *job;
+    Ok((Row::of(Named { machine: name, workload, policy, task, seed }, &run, &machine), run))
+}
+
+/// A recorded stream on every policy.
+fn replay(
+    plan: &Plan,
+    trace: &PageTrace,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Row>, BanksError> {
+    let machine = plan.machine("m32", false, 0)?;
+    let settings = plan.task(&RunSettings { sample_s: 1, ..plan.ours }, &machine);
+    let one = |policy: &&'static str| {
+        let run = simulate(policy, &machine, &settings, &Calls::Trace(trace), interrupted)?;
+        let named = Named { machine: "m32", workload: "trace", policy, task: "ours", seed: 0 };
+        Ok(Row::of(named, &run, &machine))
+    };
+    plan.policies.par_iter().map(one).collect()
+}
+
+fn collect(plan: &Plan, results: &mut Results, job: &Job<'_>, row: Row, run: &Run) {
+    let plain = job.machine == "m32" && !job.interleaved;
+    match job.part {
+        Part::Tables => {
+            if plain {
+                results.energy.extend(bills(plan, job, run));
+                if job.workload == "medium" {
+                    results.curves.push(curve(&format!("{}, {}", job.policy, job.task), run));
+                }
+            }
+            results.tables.push(row);
+        }
+        Part::Curve => results.curves.push(curve(&format!("{}, no migration", job.policy), run)),
+        Part::Footprint => results.footprints.push(footprint(job.policy, run)),
+        Part::Sweep => results.sweep.push(row),
+        Part::Ablation => results.ablations.push(row),
+        Part::Robustness => results.robustness.push(row),
+    }
+}
+
+fn bills(plan: &Plan, job: &Job<'_>, run: &Run) -> Vec<Energy> {
+    let Ok(machine) = plan.machine(job.machine, job.interleaved, 0) else { return Vec::new() };
+    let gigabytes = f64::from(machine.shape.memory_mib) / 1024.0;
+    let sets = machine.frames() / machine.set_frames();
+    let one = |states| {
+        let bill = Bill::of(run, gigabytes, sets, states, &plan.dimm, &plan.meter);
+        Energy {
+            states: states.name.clone(),
+            workload: job.workload.to_owned(),
+            policy: job.policy.to_owned(),
+            saved_percent: bill.saved_percent,
+            saved_watts: bill.saved_watts,
+            copying_j: bill.copying,
+            cpu_j: bill.cpu,
+            waking_j: bill.waking,
+            break_even_s: bill.break_even_s,
+        }
+    };
+    plan.states.iter().map(one).collect()
+}
+
+fn curve(policy: &str, run: &Run) -> Curve {
+    let every = run.samples.len().div_ceil(POINTS).max(1);
+    let mut curve = Curve { policy: policy.to_owned(), ..Curve::default() };
+    for sample in run.samples.iter().step_by(every) {
+        let all = run.frames.max(1) as f64;
+        curve.hours.push(f64::from(sample.at_s) / 3_600.0);
+        curve.free.push(sample.free as f64 * 100.0 / all);
+        curve.offline.push(sample.offline as f64 * 100.0 / all);
+        curve.copied_gib.push(sample.copied as f64 / 262_144.0);
+    }
+    curve
+}
+
+fn footprint(policy: &str, run: &Run) -> Footprint {
+    let hours = |at_s: u32| f64::from(at_s) / 3_600.0;
+    let free = |sections: &[Section]| {
+        let used: u64 = sections.iter().map(|section| u64::from(section.used)).sum();
+        100.0 - used as f64 * 100.0 / run.frames.max(1) as f64
+    };
+    let mostly = run.surveys.iter().rev().map(|(at, sections)| (*at, sections, free(sections)));
+    let mostly = mostly
+        .filter(|&(_, _, free)| free >= 80.0)
+        .max_by(|a, b| a.2.total_cmp(&b.2).then(a.0.cmp(&b.0)));
+    let last = run.surveys.last().map(|(_, sections)| sections.as_slice()).unwrap_or_default();
+    Footprint {
+        policy: policy.to_owned(),
+        hours: run.surveys.iter().map(|(at, _)| hours(*at)).collect(),
+        removable: run.surveys.iter().map(|(_, sections)| count(sections).removable).collect(),
+        sections: last.len() as u32,
+        used: last.iter().map(|section| section.used).collect(),
+        unmovable: last.iter().map(|section| section.unmovable).collect(),
+        mostly_free: mostly.map(|(at, sections, free)| (hours(at), free, count(sections).vacant)),
+        nearly_free: mostly.map_or(0, |(_, sections, _)| count(sections).nearly_free),
+    }
+}
