@@ -175,7 +175,9 @@ fn alone<P: Policy>(speed: &Speed, order: u8) {
         }
     }
     let times = with_zone::<P, _>(|mut frames| {
-        (0..count(order)).for_each(|_| drop(black_box(frames.alloc(wanted, &mut ()))));
+        for _ in 0..count(order) {
+            let _ = black_box(frames.alloc(wanted, &mut ()));
+        }
         let calls = 1_000_000;
         let begin = Instant::now();
         for _ in 0..calls {

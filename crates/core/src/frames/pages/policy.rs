@@ -16,8 +16,8 @@ pub type Picked = (u32, usize);
 /// Chooses blocks of one zone. The methods are called by [`Frames`](super::Frames) only.
 ///
 /// Whatever it keeps besides the table's areas must agree with them after `settle`, `join` and
-/// `withdraw`; `check` says whether it does.
-pub trait Policy: Sized {
+/// `withdraw`; `check` says whether it does. Plain data, so that a zone may move between threads.
+pub trait Policy: Sized + Send {
     /// Whether sets begin switched off.
     const STARTS_OFF: bool;
 
