@@ -146,8 +146,13 @@ impl Page<'_> {
 
     fn causes(&self, out: &mut String) {
         out.push_str("<h2 id=\"causes\">Where the cycles go</h2>");
-        for mesh in [self.plan.platforms.first(), self.plan.platforms.last()].into_iter().flatten()
-        {
+        let mut ends: Vec<Mesh> = [self.plan.platforms.first(), self.plan.platforms.last()]
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+        ends.dedup();
+        for mesh in ends {
             let platform = mesh.to_string();
             let all = self.results.entries.iter().filter(|entry| is_synthetic(entry, &platform));
             let shown =
