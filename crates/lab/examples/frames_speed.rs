@@ -11,8 +11,9 @@
 //! These are the workloads of LLFree's own benchmark (Wrenger et al., "LLFree: scalable and optionally persistent
 //! page-frame allocation", USENIX ATC 2023, section 5). LLFree is not part of this project: to measure it beside, build
 //! its crate elsewhere and call `LLFree::get` and `LLFree::put` where this file calls `alloc` and `free`, on 16 GiB of
-//! frames, `Init::FreeAll`, as many cores as threads, and orders 0 and 9; bench/NOTES.md has the numbers and the recipe.
-//! Ours are called by several threads through one lock, as Linux's zones are; LLFree needs none.
+//! frames, `Init::FreeAll`, `Classing::simple` with as many cores as threads, and orders 0 and 9; bench/NOTES.md has
+//! the numbers.
+//! 0 threads is one without a lock. Ours are called by several threads through one lock, as Linux's zones are; LLFree needs none.
 
 use freehold_core::frames::pages::{
     Area, Bank, Frame, Frames, Kind, Link, MAX_ORDER, Memory, POLICIES, Policy, Request, Visitor,
@@ -33,8 +34,9 @@ const THREADS: [usize; 2] = [1, 2];
 #[derive(Default)]
 struct Times {
     mean: f64,
-    p9999: u64,
-    worst: u64,
+    /// Of ten thousand calls all but the longest, and the longest: where a clock was read around each.
+    p9999: Option<u64>,
+    worst: Option<u64>,
 }
 
 impl Times {
@@ -42,7 +44,7 @@ impl Times {
     fn of(mut each: Vec<u64>, mean: f64) -> Times {
         each.sort_unstable();
         let at = |permyriad: usize| each.get(each.len() * permyriad / 10_000).copied();
-        Times { mean, p9999: at(9_999).unwrap_or(0), worst: each.last().copied().unwrap_or(0) }
+        Times { mean, p9999: at(9_999), worst: each.last().copied() }
     }
 }
 
@@ -89,14 +91,20 @@ impl Speed {
     fn tell(&self, workload: &str, order: u8, threads: usize, calls: [(&str, Times); 2]) {
         for (call, Times { mean, p9999, worst }) in calls {
             let Speed { name, json } = self;
+            let shown =
+                |ns: Option<u64>, none: &str| ns.map_or(none.to_owned(), |ns| ns.to_string());
             if *json {
                 println!(
                     "{{\"allocator\":\"{name}\",\"workload\":\"{workload}\",\"order\":{order},\"threads\":{threads},\
-                     \"call\":\"{call}\",\"mean_ns\":{mean:.2},\"p9999_ns\":{p9999},\"worst_ns\":{worst}}}"
+                     \"call\":\"{call}\",\"mean_ns\":{mean:.2},\"p9999_ns\":{},\"worst_ns\":{}}}",
+                    shown(p9999, "null"),
+                    shown(worst, "null")
                 );
             } else {
                 println!(
-                    "{name:20} {workload:7} order {order} {threads} thr {call:6} mean {mean:8.1} p99.99 {p9999:7} worst {worst:8}"
+                    "{name:20} {workload:7} order {order} {threads} thr {call:6} mean {mean:8.1} p99.99 {:>8} worst {:>9}",
+                    shown(p9999, "-"),
+                    shown(worst, "-")
                 );
             }
         }

@@ -60,7 +60,7 @@ pub fn answer(results: &Results) -> Vec<String> {
     };
     if let Some((light, medium)) = worst("light").zip(worst("medium")) {
         answer.push(format!(
-            "With every parameter of the workloads moved by up to half, over {} seeds, the least c of fullest-first is \
+            "With every parameter of the workloads moved by up to half (runs of each workload: {}), the least c of fullest-first is \
              {:.3} (light) and {:.3} (medium), the most copying {:.3} and {:.3}.",
             results.robustness.len() / 2,
             light.0,

@@ -8,8 +8,9 @@ use crate::studies::banks::maps;
 use crate::studies::banks::results::{BEST, Curve, Footprint, PUBLISHED, Results};
 use std::fmt::Write;
 
-fn series(name: &str, colour: usize, x: &[f64], y: &[f64]) -> Series {
-    let points = x.iter().copied().zip(y.iter().copied()).collect();
+/// A curve over hours; the axis counts seconds, and writes minutes.
+fn series(name: &str, colour: usize, hours: &[f64], y: &[f64]) -> Series {
+    let points = hours.iter().map(|hours| hours * 3_600.0).zip(y.iter().copied()).collect();
     Series { name: name.to_owned(), colour, points }
 }
 
@@ -17,8 +18,8 @@ fn chart(id: &str, title: &str, y: &'static str, series: Vec<Series>) -> String 
     LineChart {
         id: id.to_owned(),
         title: title.to_owned(),
-        description: "Over the hours of the run.".to_owned(),
-        x: Axis::linear("hours", Unit::Count),
+        description: "Over the time of the run.".to_owned(),
+        x: Axis::linear("time", Unit::Seconds),
         y: Axis::linear(y, Unit::Count),
         ground: None,
         series,
@@ -165,11 +166,16 @@ fn scattered(results: &Results, command: &str, out: &mut String) {
     Figure { id: "figure-2-3", title, lead, drawing: &table, table: "", command }.write(out);
 }
 
+/// The policies of the drawing: what differs most. The table has all.
+const DRAWN: [&str; 6] =
+    ["buddy", "bank-array", "bank-list", "adaptive-paper", "adaptive", "fullest"];
+
 /// c by copying.
 pub fn sweep(results: &Results, workload: &str) -> String {
     let mut lines: Vec<Series> = Vec::new();
-    for row in results.sweep.iter().filter(|row| row.workload == workload) {
-        let point = (row.copied_per_freed, row.c);
+    let drawn = |policy: &str| DRAWN.contains(&policy);
+    for row in results.sweep.iter().filter(|row| row.workload == workload && drawn(&row.policy)) {
+        let point = (row.copied_per_freed * 1_000.0, row.c * 100.0);
         match lines.iter_mut().find(|line| line.name == row.policy) {
             Some(line) => line.points.push(point),
             None => lines.push(Series {
@@ -184,8 +190,12 @@ pub fn sweep(results: &Results, workload: &str) -> String {
         id: format!("by-copying-{workload}"),
         title: format!("c by copying, {workload}"),
         description: "Up is better, left is cheaper.".to_owned(),
-        x: Axis::linear("pages copied per page freed", Unit::Count),
-        y: Axis { from: 0.4, cap: Some(1.0), ..Axis::linear("c", Unit::Times) },
+        x: Axis::linear("pages copied per thousand freed", Unit::Count),
+        y: Axis {
+            from: 40.0,
+            cap: Some(100.0),
+            ..Axis::linear("percent of free memory off", Unit::Count)
+        },
         ground: None,
         series: lines,
     }
