@@ -140,13 +140,22 @@ fn an_output_that_cannot_be_is_refused_before_anything_runs() {
 
 #[test]
 fn an_interrupt_sent_to_the_recorder_reaches_the_program() {
-    // Interrupts are ignored in what a shell runs in the background, tests among it.
-    const WAITING: &str = "#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n#include <stdlib.h>\n\
-        int main(void) { signal(SIGINT, SIG_DFL); free(malloc(5201)); puts(\"begun\"); fflush(stdout); for (;;) pause(); }";
+    const WAITING: &str = "#include <stdio.h>\n#include <unistd.h>\n#include <stdlib.h>\n\
+        int main(void) { free(malloc(5201)); puts(\"begun\"); fflush(stdout); for (;;) pause(); }";
     use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
     let bench = Bench::c(WAITING);
-    let mut recorder =
-        bench.command(&[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut command = bench.command(&[]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    // A shell ignores interrupts in what it runs in the background, tests among it, and so would the recorder.
+    // SAFETY: between fork and exec only `signal` is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut recorder = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(recorder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let begun = Instant::now();
