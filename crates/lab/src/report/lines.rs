@@ -86,7 +86,7 @@ struct Frame {
 }
 
 const LARGE: Frame =
-    Frame { width: 960.0, height: 380.0, left: 74.0, right: 150.0, top: 26.0, bottom: 46.0 };
+    Frame { width: 960.0, height: 380.0, left: 74.0, right: 176.0, top: 26.0, bottom: 46.0 };
 const SMALL: Frame =
     Frame { width: 320.0, height: 200.0, left: 60.0, right: 14.0, top: 10.0, bottom: 28.0 };
 
