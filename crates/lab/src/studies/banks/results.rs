@@ -267,11 +267,15 @@ fn ablations(plan: &Plan) -> Vec<Job<'_>> {
     let changes: Vec<(&str, &'static str, RunSettings)> = vec![
         ("as the thesis", PUBLISHED, *thesis),
         ("banks may be half full", PUBLISHED, with(thesis, |e| Eagerness { most_used: 500, ..e })),
-        ("lowest bank first", PUBLISHED, with(thesis, |e| Eagerness { order: Order::Lowest, ..e })),
         (
-            "array of banks, lowest first",
+            "lowest bank first, however full",
+            PUBLISHED,
+            with(thesis, |e| Eagerness { order: Order::Lowest, most_used: 1_000, ..e }),
+        ),
+        (
+            "array of banks, lowest first, however full",
             "bank-array",
-            with(thesis, |e| Eagerness { order: Order::Lowest, ..e }),
+            with(thesis, |e| Eagerness { order: Order::Lowest, most_used: 1_000, ..e }),
         ),
         ("array of banks, emptiest first", "bank-array", *thesis),
         ("at every exit, too", PUBLISHED, triggered(on(true, false, false))),
