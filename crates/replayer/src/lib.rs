@@ -1,7 +1,8 @@
 //! What the laboratory and the replayer program agree on: the flat file of a prepared process, and
-//! the histogram in which latencies come back.
+//! the histogram in which latencies come back. Also how threads wait for their [`turn`], where it
+//! can be proved.
 //!
-//! The library allocates nothing and calls nothing; the program beside it (`main.rs`) is the only
+//! The library allocates nothing; the program beside it (`main.rs`) is the only
 //! place where the tested malloc is called. Neighbours: `lab::real::prepare` writes the flat file,
 //! `lab::real::answers` reads what the program prints.
 //!
@@ -11,8 +12,10 @@
 //! ```
 
 pub mod flat;
+pub mod futex;
 pub mod histogram;
 pub mod op;
+pub mod turn;
 
 pub use flat::Header;
 pub use histogram::Bucket;

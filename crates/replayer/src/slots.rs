@@ -3,28 +3,23 @@
 //! The preparer gives each thread slots in groups of its own, so that two threads write one cache
 //! line here only where the program itself handed an object over. Turns: see [`freehold_replayer::op`].
 
-use core::hint::spin_loop;
-use core::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use freehold_replayer::op::{Op, next_turn};
+use freehold_replayer::op::Op;
+use freehold_replayer::turn::Turn;
 
-use crate::gate::{sleep_while, wake_all};
 use crate::sys::Zeroed;
 
 /// One place for an object: empty (address 0) or holding one.
 #[repr(C)]
 pub struct Slot {
     address: AtomicU64,
-    turn: AtomicU32,
-    sleepers: AtomicU32,
+    turn: Turn,
 }
 
 const _: () = assert!(size_of::<Slot>() == 16);
 
-// SAFETY: three integers; zero means empty, first turn, nobody asleep.
+// SAFETY: integers; zero means empty, first turn, nobody asleep.
 unsafe impl Zeroed for Slot {}
 
 /// How often a thread looks at a turn before it sleeps: about 10 µs. Handing an object over takes
@@ -48,48 +43,12 @@ impl Slot {
     /// Waits until all earlier operations on this slot are done.
     #[inline(always)]
     pub fn await_turn(&self, op: Op) {
-        // Acquire pairs with the Release (or SeqCst) store in `pass_turn`.
-        if self.turn.load(Acquire) != op.turn() {
-            self.await_turn_slow(op.turn());
-        }
+        self.turn.wait_for(op.turn(), || LOOKS.load(Relaxed));
     }
 
     /// Ends this operation's turn.
     #[inline(always)]
     pub fn pass_turn(&self, op: Op) {
-        let next = next_turn(op.turn());
-        if op.hands_off() {
-            self.hand_off_slow(next);
-        } else {
-            self.turn.store(next, Release);
-        }
-    }
-
-    #[cold]
-    fn await_turn_slow(&self, turn: u32) {
-        for _ in 0..LOOKS.load(Relaxed) {
-            if self.turn.load(Acquire) == turn {
-                return;
-            }
-            spin_loop();
-        }
-        loop {
-            // SeqCst on both words, here and in `hand_off_slow`: either this thread sees the new
-            // turn, or the other sees the sleeper and wakes it.
-            self.sleepers.store(1, SeqCst);
-            let seen = self.turn.load(SeqCst);
-            if seen == turn {
-                return;
-            }
-            sleep_while(&self.turn, seen);
-        }
-    }
-
-    #[cold]
-    fn hand_off_slow(&self, next: u32) {
-        self.turn.store(next, SeqCst);
-        if self.sleepers.swap(0, SeqCst) != 0 {
-            wake_all(&self.turn);
-        }
+        self.turn.pass(op.turn(), op.hands_off());
     }
 }
