@@ -199,7 +199,7 @@ registry! {
     "exact-fit" => blocks::ExactFit, "best fit by a list for every length up to 64 KiB, good fit above, in O(1)";
     "dmrt" => blocks::Dmrt, "DmRT: exact fit below 512 B, good fit below 2 MiB, worst fit above; looks at four blocks before it cuts a longer one or gives up";
     "dmrt-paper" => blocks::DmrtPaper, "DmRT as published: cuts a longer block, or gives up, without a look";
-    "dmrt-fast" => blocks::realtime::FastHeap<blocks::Counts>, "the real-time heap's fast mode: DmRT with its lists inside the region, one block more before it gives up";
+    "dmrt-fast" => blocks::realtime::FastHeap<blocks::Counts>, "the real-time heap's fast mode: DmRT with its lists inside the region; looks at one block before it cuts a longer one or gives up";
     "buddy" => blocks::Buddy, "powers of two that are halved, and merge with their twin only, in O(log n)";
     "first-fit-list" => blocks::FirstFitList, "first fit as in the textbooks: walks a list, chooses what first-fit does";
     "next-fit-list" => blocks::NextFitList, "next fit as in the textbooks: walks a list, chooses what next-fit does";

@@ -1,8 +1,8 @@
 //! The real-time heap's two modes: under the oracle, beside their simpler twins, and misused.
 
-use freehold_core::blocks::realtime::rings::SECOND_LOOK;
+use freehold_core::blocks::realtime::rings::{FIRST_LOOK, SECOND_LOOK};
 use freehold_core::blocks::realtime::{BoundedHeap, FastHeap, Misuse, StrictHeap, Unfit};
-use freehold_core::blocks::{BlockHeap, Counts, DmrtLists, Region};
+use freehold_core::blocks::{BlockHeap, Counts, DmrtLists, DmrtParams, Region};
 use freehold_core::check::Broken;
 use freehold_core::machine::Probe;
 use freehold_core::policy::{BlockInfo, Inspect, Policy, Totals};
@@ -131,8 +131,8 @@ fn fast_mode_chooses_what_dmrt_chooses() {
         };
         let blocks = fast.policy().totals().capacity as usize;
         let dmrt = ShadowHeap::with(SimRegion::new(blocks + 16), |region| {
-            let look = freehold_core::blocks::DmrtParams::PAPER.with_second_look(SECOND_LOOK);
-            BlockHeap::with_index(region, DmrtLists::<0>::with(look))
+            let looks = DmrtParams::PAPER.with_first_look(FIRST_LOOK).with_second_look(SECOND_LOOK);
+            BlockHeap::with_index(region, DmrtLists::<0>::with(looks))
         });
         let dmrt = dmrt.expect("as long");
         let (fast, dmrt) = (places(fast, program), places(dmrt, program));

@@ -184,6 +184,13 @@ impl Tag {
         self.0 & !BITS
     }
 
+    /// Whether the block is at least `bytes` long, a multiple of [`GRANULE`]. (Which the bits do not change.)
+    #[inline(always)]
+    pub(super) const fn holds(self, bytes: u64) -> bool {
+        debug_assert!(bytes & BITS == 0);
+        self.0 >= bytes
+    }
+
     /// Whether the block is free.
     pub const fn is_free(self) -> bool {
         self.0 & FREE != 0
@@ -192,6 +199,20 @@ impl Tag {
     /// Whether the block before it is free.
     pub const fn is_prev_free(self) -> bool {
         self.0 & PREV_FREE != 0
+    }
+
+    /// As [`bytes`](Self::bytes), of a free block behind a used one: the subtraction goes into addresses.
+    #[inline(always)]
+    pub(super) const fn free_bytes(self) -> u64 {
+        debug_assert!(self.0 & BITS == FREE);
+        self.0 - FREE
+    }
+
+    /// The tag of what is left of a free block behind its first `bytes`.
+    #[inline(always)]
+    pub(super) const fn behind(self, bytes: u64) -> Tag {
+        debug_assert!(bytes & BITS == 0 && bytes <= self.0);
+        Tag(self.0 - bytes)
     }
 
     /// Whether the two bits without a meaning are clear.
@@ -454,6 +475,14 @@ impl<P: Probe> View<P> {
     #[inline(always)]
     pub(super) fn write_free_at(&mut self, at: u64, bytes: u64) {
         self.store(at - TAG, bytes | FREE);
+        self.store(at - TAG + bytes - TAG, bytes);
+    }
+
+    /// Writes `tag`, of a free block behind a used one, and its footer.
+    #[inline(always)]
+    pub(super) fn write_free_tag(&mut self, at: u64, tag: Tag) {
+        self.store(at - TAG, tag.0);
+        let bytes = tag.free_bytes();
         self.store(at - TAG + bytes - TAG, bytes);
     }
 

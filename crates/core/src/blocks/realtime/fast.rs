@@ -1,4 +1,4 @@
-//! Fast mode: DmRT's choice, at most 100 instructions a call.
+//! Fast mode: DmRT's choice with looks at one block, at most 100 instructions a call.
 //!
 //! ```text
 //!   region   | rings: bits, heads | used: a bit a granule | sent: the inbox's | blocks ...  | sentinel |

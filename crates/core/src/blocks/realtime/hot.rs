@@ -46,19 +46,20 @@ impl<T: Tally> BlockHeap<Rings, T> {
     /// Uses the first `need` bytes of the free block at `at`, which is in no ring any more.
     #[inline(always)]
     fn carve<P: Probe>(&mut self, view: &mut View<P>, at: u64, need: u64) -> u64 {
-        let size = view.tag_at(at).bytes();
-        self.counts.free_out(granules(size));
-        let rest = size - need;
-        let taken = if rest >= LEAST {
+        let tag = view.tag_at(at);
+        self.counts.free_out(granules(tag.bytes()));
+        // What is left is free and behind a used block, as the whole was: its tag differs in the length only.
+        let rest = tag.behind(need);
+        let taken = if rest.holds(LEAST) {
             view.step(Step::Split);
             let tail = at + need;
-            view.write_free_at(tail, rest);
-            self.index.link(view, tail, rest);
-            self.counts.free_in(granules(rest));
+            view.write_free_tag(tail, rest);
+            self.index.link(view, tail, rest.free_bytes());
+            self.counts.free_in(granules(rest.free_bytes()));
             need
         } else {
-            view.mark_prev_free_at(at + size, false);
-            size
+            view.mark_prev_free_at(at + tag.bytes(), false);
+            tag.bytes()
         };
         view.write_used_at(at, taken);
         self.counts.used_in(at + taken - self.tags.first().payload_at());

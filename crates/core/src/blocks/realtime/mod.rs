@@ -20,7 +20,7 @@
 //! | bytes of a used block, beside what is asked for | 8, up to 23 of rounding | up to the request again |
 //! | bytes of structures | 1/63 of the region, 8 a class (3 KiB for 1 MiB), 1 KiB | 1.45 for each smallest block |
 //! | memory that is enough for M live bytes | no useful bound | 2 M (1 + log2(n) / 2), proved in `strict` |
-//! | blocks looked at before a request fails | 1 beside the list's head | none |
+//! | blocks looked at that may be too short | 1; 2 from 2 MiB on | none |
 //!
 //! `cargo xtask worst` measures instructions (`bench/NOTES.md`, "Real time"), its tests gate the first four rows: they count
 //! them, one by one, over adversaries; search the disassembly for loops, and follow the longest path through it, which
