@@ -55,6 +55,14 @@ pub fn nanoseconds(ns: f64) -> String {
     scaled(ns, &["ns", "µs", "ms", "s"], 1000.0)
 }
 
+/// Nanoseconds as far as a clock can tell that advances by `resolution` ns: `< 10 ns`.
+pub fn clocked(ns: f64, resolution: f64) -> String {
+    if ns < resolution {
+        return format!("< {}", nanoseconds(resolution));
+    }
+    nanoseconds(ns)
+}
+
 /// A ratio less one as a percentage: 0.034 is `3.4 %`.
 pub fn percent(ratio: f64) -> String {
     let value = ratio * 100.0;
@@ -144,6 +152,10 @@ mod tests {
         assert_eq!(
             [nanoseconds(0.0), nanoseconds(45.2), nanoseconds(1_200.0)],
             ["0 ns", "45 ns", "1.20 µs"]
+        );
+        assert_eq!(
+            [clocked(0.0, 10.0), clocked(10.0, 10.0), clocked(0.0, 0.0)],
+            ["< 10 ns", "10 ns", "0 ns"]
         );
         assert_eq!([percent(0.034), percent(1.5)], ["3.4 %", "150 %"]);
     }

@@ -147,6 +147,9 @@ pub struct Latency {
     pub p9999: f64,
     /// The slowest call.
     pub max: f64,
+    /// What the clock cannot tell apart: shorter times read as 0. 0 where it was not measured.
+    #[serde(default)]
+    pub resolution: f64,
 }
 
 /// One point of a timeline.

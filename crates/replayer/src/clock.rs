@@ -41,15 +41,28 @@ fn read(which: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What two readings with nothing between them differ by: the median of many, ticks.
-pub fn overhead_ticks() -> u64 {
-    let mut samples = [0u64; 2001];
-    for sample in &mut samples {
-        let before = ticks();
-        *sample = ticks() - before;
+/// What the clock itself adds to what it measures, and how finely it measures. Ticks.
+pub struct Grain {
+    /// What two readings with nothing between them differ by: the median of many.
+    pub overhead: u64,
+    /// The least by which two such differences differ. On some processors the counter advances in
+    /// strides of about 10 ns, however many ticks it counts a second.
+    pub step: u64,
+}
+
+impl Grain {
+    /// Reads the clock some thousand times.
+    pub fn measure() -> Grain {
+        let mut samples = [0u64; 2001];
+        for sample in &mut samples {
+            let before = ticks();
+            *sample = ticks() - before;
+        }
+        samples.sort_unstable();
+        let gaps = samples.windows(2).map(|pair| pair[1] - pair[0]);
+        let step = gaps.filter(|&gap| gap > 0).min().unwrap_or(1);
+        Grain { overhead: samples[samples.len() / 2], step }
     }
-    samples.sort_unstable();
-    samples[samples.len() / 2]
 }
 
 /// Both clocks read together, to learn how long a tick is.

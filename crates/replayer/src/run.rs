@@ -41,7 +41,7 @@ pub fn baseline() {
     let settings = Settings { pass: Pass::Time, touch: Touch::None, limit: 0 };
     make_world(Plan::map_stdin(), settings);
     // As deep in the main stack as a run goes before its first event.
-    core::hint::black_box(clock::overhead_ticks());
+    core::hint::black_box(clock::Grain::measure());
     let mut output = Output::new();
     output.line(format_args!("anonymous {}", anonymous()));
     output.line(format_args!("done"));
@@ -55,7 +55,7 @@ pub fn run(settings: Settings) {
     }
     impose(settings.limit);
     make_inherited(world);
-    let overhead = clock::overhead_ticks();
+    let grain = clock::Grain::measure();
     memory::settle_libraries();
     let marked = memory::reset_peak().then(Resident::now);
     let calibration = Calibration::start();
@@ -77,7 +77,7 @@ pub fn run(settings: Settings) {
     output.line(format_args!("failed {}", sums.failed));
     output.line(format_args!("skipped {}", sums.skipped));
     if settings.pass == Pass::Latency {
-        print_latencies(world, overhead, calibration.ticks_per_second(), &mut output);
+        print_latencies(world, &grain, calibration.ticks_per_second(), &mut output);
         print_timeline(world, anonymous, &mut output);
     }
     output.line(format_args!("done"));
@@ -149,8 +149,14 @@ impl Usage {
     }
 }
 
-fn print_latencies(world: &World, overhead: u64, ticks_per_second: f64, output: &mut Output) {
-    output.line(format_args!("overhead_ticks {overhead}"));
+fn print_latencies(
+    world: &World,
+    grain: &clock::Grain,
+    ticks_per_second: f64,
+    output: &mut Output,
+) {
+    output.line(format_args!("overhead_ticks {}", grain.overhead));
+    output.line(format_args!("step_ticks {}", grain.step));
     output.line(format_args!("ticks_per_second {ticks_per_second}"));
     let worst = world.latencies.iter().map(|one| one.worst()).max().unwrap_or(0);
     output.line(format_args!("worst_ticks {worst}"));

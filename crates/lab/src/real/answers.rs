@@ -42,6 +42,8 @@ pub(super) struct Latencies {
     pub(super) worst_ticks: u64,
     /// Ticks that the clock itself takes.
     pub(super) overhead_ticks: u64,
+    /// Ticks by which the clock advances at least.
+    pub(super) step_ticks: u64,
     pub(super) ticks_per_second: f64,
 }
 
@@ -109,6 +111,7 @@ impl Answer {
             "failed" => self.failed = number(only())?,
             "worst_ticks" => self.latencies.worst_ticks = number(only())?,
             "overhead_ticks" => self.latencies.overhead_ticks = number(only())?,
+            "step_ticks" => self.latencies.step_ticks = number(only())?,
             "ticks_per_second" => self.latencies.ticks_per_second = number(only())?,
             "bucket" => {
                 let mut words = rest.split(' ');

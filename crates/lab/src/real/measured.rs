@@ -156,8 +156,8 @@ fn latency(found: &Latencies) -> Option<Latency> {
     if calls == 0 || found.ticks_per_second <= 0.0 {
         return None;
     }
-    let to_ns =
-        |ticks: f64| (ticks - found.overhead_ticks as f64).max(0.0) * 1e9 / found.ticks_per_second;
+    let tick_ns = 1e9 / found.ticks_per_second;
+    let to_ns = |ticks: f64| (ticks - found.overhead_ticks as f64).max(0.0) * tick_ns;
     let at = |share: f64| {
         let rank = (share * calls as f64).ceil() as u64;
         let mut below = 0;
@@ -174,6 +174,7 @@ fn latency(found: &Latencies) -> Option<Latency> {
         p999: at(0.999),
         p9999: at(0.9999),
         max: to_ns(found.worst_ticks as f64),
+        resolution: found.step_ticks as f64 * tick_ns,
     })
 }
 
@@ -230,6 +231,7 @@ mod tests {
             buckets: buckets.iter().map(|&(ticks, calls)| (Bucket::of(ticks), calls)).collect(),
             worst_ticks,
             overhead_ticks: 10,
+            step_ticks: 3,
             ticks_per_second: 1e9,
         }
     }
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!((found.p50, found.p90, found.p99), (10.0, 10.0, 30.0));
         assert_eq!((found.p999, found.p9999, found.max), (50.0, 50.0, 50.0));
         let quick = latency(&latencies(&[(5, 1)], 5)).unwrap();
-        assert_eq!((quick.p50, quick.max), (0.0, 0.0));
+        assert_eq!((quick.p50, quick.max, quick.resolution), (0.0, 0.0, 3.0));
         assert_eq!(latency(&latencies(&[], 0)), None);
     }
 

@@ -25,7 +25,7 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
 
 fn values(latency: &Latency) -> [f64; 6] {
-    let Latency { p50, p90, p99, p999, p9999, max } = *latency;
+    let Latency { p50, p90, p99, p999, p9999, max, .. } = *latency;
     [p50, p90, p99, p999, p9999, max]
 }
 
@@ -143,7 +143,7 @@ pub fn table(allocators: &[&Outcome]) -> String {
     let mut rows = Vec::new();
     for outcome in allocators {
         let Some(latency) = &outcome.latency else { continue };
-        let cells = values(latency).map(|ns| Cell::text(human::nanoseconds(ns)));
+        let cells = values(latency).map(|ns| Cell::text(human::clocked(ns, latency.resolution)));
         rows.push(std::iter::once(Cell::text(&outcome.name)).chain(cells).collect());
     }
     let mut out = String::new();

@@ -36,13 +36,13 @@ const ALLOCATORS: &[Column] = &[
     },
     Column {
         head: "p50",
-        show: |o| or_dash(o.latency, |l| human::nanoseconds(l.p50)),
+        show: |o| or_dash(o.latency, |l| human::clocked(l.p50, l.resolution)),
         value: |o| o.latency.map(|l| l.p50),
         bar: false,
     },
     Column {
         head: "p99.9",
-        show: |o| or_dash(o.latency, |l| human::nanoseconds(l.p999)),
+        show: |o| or_dash(o.latency, |l| human::clocked(l.p999, l.resolution)),
         value: |o| o.latency.map(|l| l.p999),
         bar: false,
     },

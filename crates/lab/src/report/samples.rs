@@ -96,6 +96,7 @@ fn allocator(name: &str, seconds: f64, over: f64) -> Outcome {
         p999: 2_100.0 * seconds * seconds,
         p9999: 12_000.0 * seconds,
         max: 900_000.0 * seconds * over,
+        resolution: 1.0,
     };
     let spread = Spread {
         runs: 3,
