@@ -2,6 +2,7 @@
 //! a commit or purge outside what it reserved, or a purge of what was never committed.
 
 use crate::nodes::FakeNodes;
+use freehold_core::frames::BANK;
 use freehold_core::machine::{Machine, Nodes};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
@@ -31,6 +32,10 @@ pub struct FailingMachine {
     /// One call in so many fails; 0 is none.
     one_in: Cell<u32>,
     nodes: Option<FakeNodes>,
+    /// Longer reservations are refused; `None` for [`LARGEST`].
+    longest: Option<usize>,
+    /// Where huge pages are advised, bank by bank.
+    huge: RefCell<BTreeSet<usize>>,
 }
 
 impl FailingMachine {
@@ -53,6 +58,18 @@ impl FailingMachine {
         let mut machine = FailingMachine::default();
         machine.nodes = Some(nodes);
         machine
+    }
+
+    /// A machine that refuses nothing but reservations of more than `longest` bytes.
+    pub fn with_reservations(longest: usize) -> FailingMachine {
+        let mut machine = FailingMachine::default();
+        machine.longest = Some(longest);
+        machine
+    }
+
+    /// Whether huge pages are advised for the bank that `address` lies in.
+    pub fn is_huge(&self, address: usize) -> bool {
+        self.huge.borrow().contains(&(address / BANK))
     }
 
     /// Its memories, if it has several.
@@ -101,7 +118,7 @@ unsafe impl Machine for FailingMachine {
     }
 
     fn reserve(&self, len: usize, align: usize) -> *mut u8 {
-        if len > LARGEST || self.refuses() {
+        if len > self.longest.unwrap_or(LARGEST) || self.refuses() {
             return std::ptr::null_mut();
         }
         // Aligned by hand: asked for aligned zeroes, the system's allocator writes every page.
@@ -130,6 +147,16 @@ unsafe impl Machine for FailingMachine {
         }
         self.committed.borrow_mut().extend(Self::pages(at, len));
         true
+    }
+
+    fn advise(&self, at: *mut u8, len: usize, huge: bool) {
+        assert!(at.addr().is_multiple_of(BANK) && len.is_multiple_of(BANK), "{at:p} + {len}");
+        self.assert_reserved(at, len);
+        let banks = at.addr() / BANK..(at.addr() + len) / BANK;
+        match huge {
+            true => self.huge.borrow_mut().extend(banks),
+            false => self.huge.borrow_mut().retain(|bank| !banks.contains(bank)),
+        }
     }
 
     unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {

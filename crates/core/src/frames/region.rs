@@ -290,12 +290,11 @@ impl Region {
         if self.home != Home::ANYWHERE {
             self.place(machine, supply, at, need)?;
         }
-        let (mut zero, mut fresh) = (true, true);
+        let (mut zero, mut fresh) = (true, 0);
         for (bank, first, len) in pieces(at * BANK_UNITS, len) {
-            fresh &= {
-                let state = self.bank(bank);
-                state.dirty == 0 && !state.huge
-            };
+            let state = self.bank(bank);
+            let untouched = u32::from(state.dirty == 0 && !state.huge);
+            fresh |= untouched.checked_shl((bank - at) as u32).unwrap_or(0);
             zero &= self.change(bank, |state| state.take(first, len));
         }
         Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
@@ -309,16 +308,22 @@ impl Region {
         let at = index.fullest(view.banks, len, align)?;
         let first = view.banks[at].find(len, align)?;
         let zero = self.change(at, |bank| bank.take(first, len));
-        Some(Run { address: self.address(at, first), zero, fresh: false, used: self.used_units })
+        Some(Run { address: self.address(at, first), zero, fresh: 0, used: self.used_units })
     }
 
-    /// Advises huge pages for `banks` banks from the one at `address`.
-    pub fn make_huge(&mut self, machine: &impl Machine, address: usize, banks: usize) {
-        let first = self.bank_of(address);
-        for bank in &mut self.view().banks[first..first + banks] {
-            bank.huge = true;
+    /// Advises huge pages for those banks from the one at `address` on whose bits are set in `banks`.
+    pub fn make_huge(&mut self, machine: &impl Machine, address: usize, mut banks: u32) {
+        let mut at = self.bank_of(address);
+        while banks != 0 {
+            let gap = banks.trailing_zeros();
+            let len = (banks >> gap).trailing_ones();
+            at += gap as usize;
+            let some = self.view().banks.iter_mut().skip(at).take(len as usize);
+            some.for_each(|bank| bank.huge = true);
+            machine.advise(self.address(at, 0) as *mut u8, len as usize * BANK, true);
+            banks = (banks >> gap).checked_shr(len).unwrap_or(0);
+            at += len as usize;
         }
-        machine.advise(self.address(first, 0) as *mut u8, banks * BANK, true);
     }
 
     /// Takes that back for bank `at`, a part of which is going to be purged.
@@ -555,9 +560,9 @@ pub struct Run {
     pub address: usize,
     /// Whether all of it reads as zero.
     pub zero: bool,
-    /// Whether its banks were wholly free and untouched, and nothing was advised: worth
-    /// [`Region::make_huge`] if they will be used densely and the heap is large.
-    pub fresh: bool,
+    /// Bit `i`: the `i`th of its banks was wholly free and untouched, and nothing was advised: worth
+    /// [`Region::make_huge`] if it will be used densely. Of the first 32 banks.
+    pub fresh: u32,
     /// How many units of its region are in use, these included.
     pub used: usize,
 }

@@ -185,8 +185,8 @@ impl Runs {
         })
     }
 
-    /// Advises huge pages for the whole banks of a run that is [`Run::fresh`] and will be used densely.
-    pub fn make_huge(&self, machine: &impl Machine, address: usize, banks: usize) {
+    /// Advises huge pages for banks of a run that are [`Run::fresh`] and will be used densely.
+    pub fn make_huge(&self, machine: &impl Machine, address: usize, banks: u32) {
         self.with_region(machine, address, |region| region.make_huge(machine, address, banks));
     }
 

@@ -131,6 +131,9 @@ pub struct Cache {
     /// How often in a row its thread was seen elsewhere, and slabs cut; see `look_around`.
     pub(super) strays: Cell<u8>,
     pub(super) cuts: Cell<u8>,
+    /// Slabs it owns, and of which classes it ever had one; see `huge`.
+    pub(super) owned: Cell<u32>,
+    pub(super) opened: [Cell<u64>; CLASSES.div_ceil(64)],
     /// The next cache without a thread; under the registry's lock.
     pub(super) next_idle: Cell<*mut Cache>,
     /// The next of all caches; constant once set.
@@ -182,6 +185,8 @@ impl Cache {
             home: Cell::new(Home::ANYWHERE),
             strays: Cell::new(0),
             cuts: Cell::new(0),
+            owned: Cell::new(0),
+            opened: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
             next_idle: Cell::new(ptr::null_mut()),
             next_of_all: Cell::new(ptr::null_mut()),
             busy: Cell::new(false),

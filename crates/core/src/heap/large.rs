@@ -21,12 +21,6 @@ use core::sync::atomic::Ordering;
 /// Above this it is cheaper to move pages than to copy bytes.
 const RELOCATE_MIN: usize = 1 << 20;
 
-/// Blocks of these sizes are expected to be used densely once so many units (16 MiB) are in use. Smaller
-/// ones fill few banks; larger ones are often tables of which little is ever touched.
-const DENSE_MIN: usize = 4 << 20;
-const DENSE_MAX: usize = 64 << 20;
-const DENSE_UNITS: usize = 256;
-
 /// The descriptor of a large block's first unit.
 #[repr(C)]
 pub(super) struct Large {
@@ -60,9 +54,7 @@ impl<M: Machine> NodeHeap<M> {
         let Some(run) = self.take_large(cache, size, align) else {
             return (ptr::null_mut(), false);
         };
-        if run.fresh && run.used >= DENSE_UNITS && (DENSE_MIN..=DENSE_MAX).contains(&size) {
-            self.runs.make_huge(&self.machine, run.address, size / BANK);
-        }
+        self.ask_for_huge(cache, run, size);
         (ptr::with_exposed_provenance_mut(run.address), run.zero)
     }
 

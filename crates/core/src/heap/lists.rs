@@ -5,6 +5,7 @@
 //! caches that is whoever holds the registry's lock.
 
 use super::cache::Cache;
+use super::huge::count_slab;
 use super::node_heap::NodeHeap;
 use super::slab::Slab;
 use super::tag::{self, SPARSE, Tag};
@@ -54,6 +55,8 @@ impl<M: Machine> NodeHeap<M> {
                         tag.store(owner | sparse, Ordering::Relaxed);
                     });
                     link(cache, slab, class);
+                    count_slab(cache, class.index());
+                    from.owned.set(from.owned.get().saturating_sub(1));
                     return true;
                 }
                 idle = from.next_idle.get();
@@ -133,6 +136,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
         self.runs.give(&self.machine, slab.base(), 1, false);
+        cache.owned.set(cache.owned.get().saturating_sub(1));
         true
     }
 

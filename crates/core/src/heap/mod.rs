@@ -11,6 +11,7 @@
 //! inbox       slabs that others have given blocks to        (lock-free, one word)
 //! node_heap   ties them together: entry points, threads that come and go
 //! large       requests above 32 KiB: runs of units
+//! huge        which banks get huge pages
 //! purge       returns pages that hold no block, also inside slabs in use
 //! census      what a heap holds, counted from outside while it works
 //! walk        every block that a program has; whether an address is one
@@ -40,6 +41,8 @@ pub mod cache;
 pub mod census;
 #[cfg(not(loom))]
 mod give;
+#[cfg(not(loom))]
+mod huge;
 #[cfg(not(loom))]
 mod large;
 #[cfg(not(loom))]

@@ -9,10 +9,12 @@
 //! blocks at a time, so that few pages are touched before the program does.
 
 use super::cache::Cache;
+use super::huge::count_slab;
 use super::lists::link;
 use super::node_heap::NodeHeap;
 use super::slab::{Chain, Slab};
 use super::tag::{self, SPARSE};
+use crate::frames::UNIT;
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::{CLASSES, SizeClass};
@@ -28,8 +30,6 @@ const STACK_LEN: usize = 256;
 const FIRST_BATCH_BYTES: usize = 512;
 /// Blocks that one call moves between a stack and slabs, at most.
 pub(super) const STEP: usize = 64;
-/// Units in use (32 MiB) from which on slabs get huge pages: a bank more or less does not matter then.
-const DENSE_UNITS: usize = 512;
 /// Bytes a refill takes at most.
 const BATCH_BYTES: usize = 8 * 1024;
 
@@ -159,9 +159,8 @@ impl<M: Machine> NodeHeap<M> {
             self.refresh(cache);
         }
         self.borrow(cache, class.index());
-        if run.fresh && run.used >= DENSE_UNITS {
-            self.runs.make_huge(&self.machine, run.address, 1);
-        }
+        count_slab(cache, class.index());
+        self.ask_for_huge(cache, run, UNIT);
         true
     }
 }

@@ -1,0 +1,65 @@
+//! Which banks get huge pages: those that will soon be full.
+//!
+//! A first touch costs as much for a page of 2 MiB as for some hundred of 4 KiB, so huge pages pay where a seventh of
+//! a bank gets used; but what is not used of one counts as the program's memory all the same. So they are asked for
+//! only where next to nothing stays untouched:
+//!
+//! ```text
+//! whole banks of a block of 2 MiB to 64 MiB       once 8 MiB are in use; but never for one that grows by realloc
+//! a bank opened for a slab or a smaller block     once 12 MiB are in use, if the thread fills slabs: it has
+//!                                                 twice as many as classes, so half of them are being filled at most
+//! both, and the last, partial bank of a block     once 32 MiB are: a bank more or less does not matter then
+//! ```
+//!
+//! Only banks that are wholly free and untouched are advised; `purge` takes the advice back.
+
+use super::cache::Cache;
+use super::node_heap::NodeHeap;
+use crate::frames::{BANK, UNIT, region::Run};
+use crate::machine::Machine;
+
+/// Units in use below which nothing is asked for; and none for slabs.
+const SOME_UNITS: usize = (8 << 20) / UNIT;
+const SLAB_UNITS: usize = (12 << 20) / UNIT;
+/// Units in use from which on a bank more or less does not matter.
+const MANY_UNITS: usize = (32 << 20) / UNIT;
+/// Slabs a class that make a cache one that fills its slabs.
+const SLABS_A_CLASS: u32 = 2;
+/// Longer blocks are often tables of which little is ever touched.
+const LONGEST: usize = 64 << 20;
+
+impl<M: Machine> NodeHeap<M> {
+    /// Asks for huge pages where a run that was just taken for `size` bytes will fill banks.
+    #[inline]
+    pub(super) fn ask_for_huge(&self, cache: &Cache, run: Run, size: usize) {
+        if run.fresh != 0 && run.used >= SOME_UNITS {
+            self.judge_banks(cache, run, size);
+        }
+    }
+
+    #[cold]
+    fn judge_banks(&self, cache: &Cache, run: Run, size: usize) {
+        let banks = match size {
+            0..BANK if run.used >= MANY_UNITS => 1,
+            0..BANK if run.used >= SLAB_UNITS && fills_slabs(cache) => 1,
+            BANK..=LONGEST if run.used >= MANY_UNITS => size.div_ceil(BANK),
+            BANK..=LONGEST => size / BANK,
+            _ => return,
+        };
+        let fresh = run.fresh & (u32::MAX >> (32 - banks));
+        self.runs.make_huge(&self.machine, run.address, fresh);
+    }
+}
+
+/// A cache got a slab of `class`.
+pub(super) fn count_slab(cache: &Cache, class: usize) {
+    cache.owned.set(cache.owned.get().saturating_add(1));
+    let word = &cache.opened[class / 64];
+    word.set(word.get() | 1 << (class % 64));
+}
+
+/// Whether most slabs of the cache have been filled.
+fn fills_slabs(cache: &Cache) -> bool {
+    let classes: u32 = cache.opened.iter().map(|word| word.get().count_ones()).sum();
+    cache.owned.get() >= classes * SLABS_A_CLASS
+}
