@@ -82,8 +82,22 @@ struct freehold_heap_stats {
 /* Fills size bytes of stats, which is sizeof(struct freehold_heap_stats): later versions may know more. */
 void freehold_heap_get_stats(freehold_heap *heap, struct freehold_heap_stats *stats, size_t size);
 
-/* Binds a heap to a NUMA node. This version does not: -1 and ENOSYS, and memory lies where the system puts it. */
+/* Binds a heap to a NUMA node, or with -1 to none: all its memory comes from there, and what it has elsewhere moves there,
+ * at once and while it is used. When the node is full, requests are refused. 0; 1 when something could not be moved (call
+ * again); -1 and errno: ENOSYS where memory is not placed (one node, FREEHOLD_NODES=off, numactl), EINVAL for no node. */
 int freehold_heap_bind(freehold_heap *heap, int node);
+
+/* Moves all that the program has on a NUMA node to its other nodes, while it runs, and takes no memory there until
+ * freehold_readmit: all heaps, at most rate bytes a second and most bytes in this call (0: as fast as it goes, all), then
+ * whatever else can be moved, in one go. Blocks stay at their addresses. Heaps bound to the node keep what they have.
+ * 0: a whole look found nothing of the heaps there any more; 1: there is more, call again; -1 and errno as above, and
+ * EBUSY when there is no other node. */
+struct freehold_vacated {
+    uint64_t moved; /* bytes moved by this call */
+    uint64_t left;  /* bytes seen there last, and not moved: held by the kernel, or no room elsewhere */
+};
+int freehold_vacate(int node, size_t rate, size_t most, struct freehold_vacated *result);
+int freehold_readmit(int node);
 
 /* Statistics of all heaps of the process, to a file descriptor; 0, or -1. */
 enum { FREEHOLD_TEXT, FREEHOLD_JSON, FREEHOLD_OPENMETRICS, FREEHOLD_XML };

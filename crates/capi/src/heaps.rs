@@ -4,9 +4,11 @@
 //! beyond the heap's limit) is null with `ENOMEM`; a bad alignment is null with `EINVAL`.
 
 use crate::malloc::{invalid, no_memory};
+use crate::nodes::finish;
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
+use freehold::vacate::Pace;
 use freehold::{Heap, HeapOptions};
 use libc::{c_char, c_int, c_void, size_t};
 
@@ -213,10 +215,17 @@ pub unsafe extern "C" fn freehold_heap_get_stats(
     }
 }
 
-/// `freehold_heap_bind`: refused with `ENOSYS` by this version, which takes memory where the system puts
-/// it.
+/// `freehold_heap_bind`: all memory of a heap from one node, -1 for none; what is elsewhere moves there.
+///
+/// # Safety
+/// The heap lives.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
-pub extern "C" fn freehold_heap_bind(_: Handle, _: c_int) -> c_int {
-    crate::malloc::set_errno(libc::ENOSYS);
-    -1
+pub unsafe extern "C" fn freehold_heap_bind(handle: Handle, node: c_int) -> c_int {
+    let node = match node {
+        -1 => None,
+        // What is below is no node.
+        node => Some(usize::try_from(node).unwrap_or(usize::MAX)),
+    };
+    // SAFETY: the caller's.
+    finish(unsafe { heap(handle) }.bind(node, Pace::default()), ptr::null_mut())
 }

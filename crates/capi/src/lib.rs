@@ -5,6 +5,7 @@
 //! operators    every C++ operator new and delete
 //! inspect      malloc_trim, mallinfo2, malloc_stats and the like; statistics and profile
 //! heaps        heaps of one's own
+//! nodes        leaving a node of the machine's memory
 //! realtime     heaps in bounded time on memory of the caller's
 //! ```
 //!
@@ -16,6 +17,7 @@
 pub mod heaps;
 pub mod inspect;
 pub mod malloc;
+pub mod nodes;
 pub mod operators;
 pub mod realtime;
 

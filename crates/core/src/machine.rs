@@ -8,7 +8,7 @@
 //! [`Probe`] counts what a policy does. It is a type parameter of every operation: `()` in what
 //! ships, where it compiles to nothing, and a counting probe in simulators and `--stats`.
 
-use crate::place::{MAX_NODES, NodeId, NodeSet, Path};
+use crate::place::{Home, MAX_NODES, NodeId, NodeSet, Path};
 
 /// One thing a policy does that costs time on a real machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,6 +135,19 @@ pub trait Nodes {
     /// The pages of `[at, at + len)` that are not there yet shall come from `node` if it has any. `false` when refused:
     /// then they come from the node of whoever touches them first.
     fn prefer(&self, at: *mut u8, len: usize, node: NodeId) -> bool;
+
+    /// Where the pages of `page` bytes from `at` lie: an answer for each, [`Home::ANYWHERE`] for one that is not there.
+    /// `false` when nobody can say.
+    fn locate(&self, at: *mut u8, page: usize, pages: &mut [Home]) -> bool {
+        let _ = (at, page, pages);
+        false
+    }
+
+    /// Moves those of the pages from `at` to node `to` that lie on a node of `from`, as `pages` says. Contents stay as
+    /// they are, whoever uses them meanwhile; what cannot be moved just now stays where it is.
+    fn migrate(&self, at: *mut u8, page: usize, pages: &[Home], from: NodeSet, to: NodeId) {
+        let _ = (at, page, pages, from, to);
+    }
 }
 
 /// What a node has, in bytes.

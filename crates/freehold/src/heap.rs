@@ -11,14 +11,17 @@
 //! that its thread falls on, and does there what the main heap does.
 
 use crate::process::HEAP;
-use crate::{heaps, purger, report, word};
+use crate::vacate::{NodeError, Pace, Vacated};
+use crate::{heaps, purger, report, vacate, word};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use freehold_core::frames::runs::Cursor;
 pub use freehold_core::heap::{Block, Kind};
 use freehold_core::heap::{Cache, Misuse, NodeHeap};
 use freehold_core::machine::{Machine, Nodes};
+use freehold_core::place::NodeSet;
 use freehold_core::stats::page::Entry;
 use freehold_core::stats::{HeapReport, Name};
 use freehold_core::sync::Lock;
@@ -128,6 +131,29 @@ impl Private {
         self.heap.after_fork();
         for slot in &self.slots {
             slot.lock.unlock(HEAP.machine());
+        }
+    }
+
+    /// Takes no memory of those nodes any more, unless the heap is bound to one.
+    pub fn close(&self, nodes: NodeSet) {
+        if self.heap.bound().is_none() && (nodes != self.heap.closed_nodes()) {
+            self.heap.close_nodes(nodes, false);
+        }
+    }
+
+    /// Takes the caches from their slots: who comes next gets another, of the node that is right then.
+    fn empty_slots(&self) {
+        for slot in &self.slots {
+            slot.lock.with(HEAP.machine(), || self.empty(slot));
+        }
+    }
+
+    /// Under the slot's lock.
+    fn empty(&self, slot: &Slot) {
+        let cache = slot.cache.replace(ptr::null());
+        // SAFETY: a heap's caches live as long as the heap; we hold the slot's lock.
+        if let Some(cache) = unsafe { cache.as_ref() } {
+            self.heap.detach(cache);
         }
     }
 
@@ -307,17 +333,39 @@ impl Heap {
         for slot in &it.slots {
             slot.lock.lock(HEAP.machine());
         }
-        for slot in &it.slots {
-            let cache = slot.cache.replace(ptr::null());
-            // SAFETY: a heap's caches live as long as the heap; we hold every slot's lock.
-            if let Some(cache) = unsafe { cache.as_ref() } {
-                it.heap.detach(cache);
-            }
-        }
+        it.slots.iter().for_each(|slot| it.empty(slot));
         it.heap.walk(visit);
         for slot in &it.slots {
             slot.lock.unlock(HEAP.machine());
         }
+    }
+
+    /// Binds the heap to a node, or with `None` to none: from now on all its memory comes from there, and what it has
+    /// elsewhere moves there while it is used. When the node is full, requests are refused.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn bind(&self, node: Option<usize>, pace: Pace) -> Result<Vacated, NodeError> {
+        let it = self.private();
+        let node = node.map(vacate::usable).transpose()?;
+        it.heap.set_home(node);
+        let others = node.map(|node| NodeSet::default().with(node).complement());
+        heaps::with_list(|_| {
+            it.heap.close_nodes(others.unwrap_or(vacate::closed()), others.is_some());
+        });
+        it.empty_slots();
+        if node.is_none() {
+            return Ok(Vacated { finished: true, ..Vacated::default() });
+        }
+        it.heap.purge(true);
+        let mut cursor = Cursor::default();
+        Ok(vacate::rounds(pace, || {
+            let step = it.heap.vacate(&mut cursor);
+            if step.is_none() {
+                cursor = Cursor::default();
+            }
+            step
+        }))
     }
 
     /// Gives every page that holds no block back at once; returns the bytes.

@@ -6,6 +6,7 @@
 use crate::heap::Private;
 use crate::process::HEAP;
 use crate::stats::PAGE;
+use crate::vacate;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use freehold_core::sync::Lock;
@@ -86,9 +87,27 @@ pub(crate) fn with_list<R>(work: impl FnOnce(&List) -> R) -> R {
     SHARED.lock.with(HEAP.machine(), || work(&SHARED.list))
 }
 
-/// Lists a heap.
+/// Runs `work` with the heap of that number; `None` when there are not so many.
+pub(crate) fn nth<R>(number: usize, work: impl FnOnce(&Private) -> R) -> Option<R> {
+    with_list(|list| {
+        let (mut at, mut found) = (0, None);
+        list.each(|heap| {
+            if at == number {
+                found = Some(core::ptr::from_ref(heap));
+            }
+            at += 1;
+        });
+        // SAFETY: listed heaps live as long as the list is locked.
+        found.map(|heap| work(unsafe { &*heap }))
+    })
+}
+
+/// Lists a heap, which takes no memory of nodes that were left.
 pub(crate) fn add(heap: &Private) {
-    with_list(|list| list.add(heap));
+    with_list(|list| {
+        heap.close(vacate::closed());
+        list.add(heap);
+    });
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 

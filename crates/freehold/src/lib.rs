@@ -18,6 +18,7 @@
 //! thread   threads that come and go, forks
 //! purger   the hidden thread that gives memory back
 //! heaps    the list of further heaps
+//! vacate   leaving a node while the program runs
 //! watch    calls that are counted, sampled or hardened: counts, profile, secure
 //! exit     files written at the end
 //! off_heap memory of our own that no heap knows
@@ -43,6 +44,7 @@ mod secure;
 pub mod stats;
 mod thread;
 mod unknown;
+pub mod vacate;
 mod watch;
 mod word;
 

@@ -218,6 +218,11 @@ pub fn usable_size(block: *mut u8) -> usize {
     }
 }
 
+/// Starts the heap, for what may come before the first allocation.
+pub(crate) fn start() {
+    thread::start_heap();
+}
+
 /// Gives back every page that holds no block, at once; returns the bytes.
 pub fn trim() -> usize {
     // Twice: the first round makes idle caches' slabs free units.

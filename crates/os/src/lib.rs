@@ -12,7 +12,7 @@ pub mod thread;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use freehold_core::machine::{Machine, Nodes};
-use freehold_core::place::Path;
+use freehold_core::place::{NodeSet, Path};
 use nodes::Memories;
 use syscall::{Number, call};
 
@@ -91,6 +91,18 @@ impl Linux {
     /// [`Linux::find_nodes`].
     pub fn set_path(&self, path: Option<Path>) {
         self.memories.set_path(path);
+    }
+
+    /// Moves what else the process has on nodes of `from` to the others that it may use; how many pages stayed, or `None`
+    /// when refused.
+    pub fn migrate_all(&self, from: NodeSet) -> Option<usize> {
+        let to = self.memories.usable().without(from);
+        self.memories.migrate_all(from, to)
+    }
+
+    /// The nodes that memory is placed on; none where it is not placed.
+    pub fn usable_nodes(&self) -> NodeSet {
+        self.memories.usable()
     }
 
     /// Random bits from the kernel; what it gives early in boot is good enough for encoding links.

@@ -6,6 +6,7 @@
 //! what a node has       /sys/…/node/nodeN/meminfo, less what the kernel keeps of it (its low watermark)
 //! how far, which have processors    nodeN/distance, online, has_cpu
 //! where pages come from             mbind: preferred, never bound, for a bound node that is full means the OOM killer
+//! where pages lie, and moving them  move_pages; migrate_pages for what is not ours
 //! ```
 //!
 //! All of it is asked when it is needed and nothing is kept but the set of usable nodes, for nodes come and go. What the
@@ -17,13 +18,17 @@ use crate::small_file::SmallFile;
 use crate::syscall::{Number, call};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freehold_core::machine::{Nodes, Room, Survey};
-use freehold_core::place::{MAX_NODES, NodeId, NodeSet, Path, Stop};
+use freehold_core::place::{Home, MAX_NODES, NodeId, NodeSet, Path, Stop};
 
 /// Bits of the kernel's masks: no kernel is built for more nodes.
 const MASK_BITS: usize = 1024;
 const MPOL_DEFAULT: u32 = 0;
 const MPOL_PREFERRED: usize = 1;
 const MPOL_F_MEMS_ALLOWED: usize = 4;
+/// Pages that only this process has mapped.
+const MPOL_MF_MOVE: usize = 2;
+/// Pages named in one call.
+const BATCH: usize = 512;
 
 /// No path: memory comes from where the system takes it.
 const NO_PATH: u8 = u8::MAX;
@@ -179,6 +184,79 @@ impl Nodes for Memories {
         // SAFETY: a policy changes no contents; the mask is as long as said.
         unsafe { call(Number::MBind, arguments) == 0 }
     }
+
+    fn locate(&self, at: *mut u8, page: usize, pages: &mut [Home]) -> bool {
+        let mut start = at.addr();
+        pages.chunks_mut(BATCH).all(|batch| {
+            let mut addresses = [0usize; BATCH];
+            let mut found = [-1i32; BATCH];
+            for (number, address) in addresses.iter_mut().take(batch.len()).enumerate() {
+                *address = start + number * page;
+            }
+            start += batch.len() * page;
+            let known = move_pages(batch.len(), &addresses, None, &mut found, 0);
+            for (home, &node) in batch.iter_mut().zip(&found) {
+                let node = usize::try_from(node).ok().and_then(NodeId::new);
+                *home = node.filter(|_| known).map_or(Home::ANYWHERE, Home::of);
+            }
+            known
+        })
+    }
+
+    fn migrate(&self, at: *mut u8, page: usize, pages: &[Home], from: NodeSet, to: NodeId) {
+        let there = |home: &Home| home.node().is_some_and(|node| from.contains(node));
+        let named = pages.iter().enumerate().filter(|(_, home)| there(home));
+        let mut named = named.map(|(number, _)| at.addr() + number * page);
+        loop {
+            let mut addresses = [0usize; BATCH];
+            let mut len = 0;
+            for (place, address) in addresses.iter_mut().zip(&mut named) {
+                *place = address;
+                len += 1;
+            }
+            if len == 0 {
+                return;
+            }
+            // Of a huge page the first that is named takes the others along, which are said to be busy then: what
+            // became of them is asked, not read from the answer.
+            let nodes = [to.index() as i32; BATCH];
+            move_pages(len, &addresses, Some(&nodes), &mut [0; BATCH], MPOL_MF_MOVE);
+            if len < BATCH {
+                return;
+            }
+        }
+    }
+}
+
+impl Memories {
+    /// Moves what the process has on nodes of `from` to those of `to`, whatever it is, as far as nobody else has it mapped
+    /// too: in one call, which takes as long as it takes. How many pages stayed; `None` when refused.
+    pub fn migrate_all(&self, from: NodeSet, to: NodeSet) -> Option<usize> {
+        let (from, to) = (from.bits(), to.bits());
+        let (from, to) = ((&raw const from).addr(), (&raw const to).addr());
+        // SAFETY: contents never change; the masks are as long as said, of which the kernel looks at one bit less.
+        let stayed = unsafe { call(Number::MigratePages, [0, MAX_NODES + 1, from, to, 0, 0]) };
+        usize::try_from(stayed).ok()
+    }
+
+    /// The nodes that may be used.
+    pub fn usable(&self) -> NodeSet {
+        self.set()
+    }
+}
+
+/// Asks where the first `len` of the pages are, or moves them to `nodes`; `false` when refused.
+fn move_pages(
+    len: usize,
+    pages: &[usize; BATCH],
+    nodes: Option<&[i32; BATCH]>,
+    found: &mut [i32; BATCH],
+    flags: usize,
+) -> bool {
+    let to = nodes.map_or(0, |nodes| nodes.as_ptr().addr());
+    let (pages, found) = (pages.as_ptr().addr(), found.as_mut_ptr().addr());
+    // SAFETY: all arrays have at least `len` entries; pages that move keep contents and address.
+    unsafe { call(Number::MovePages, [0, len, pages, to, found, flags]) >= 0 }
 }
 
 /// The nodes that the process may take memory from; 0 when nobody says.

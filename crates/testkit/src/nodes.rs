@@ -2,7 +2,7 @@
 
 use freehold_core::frames::BANK;
 use freehold_core::machine::{Nodes, Room, Survey};
-use freehold_core::place::{NodeId, NodeSet, Path};
+use freehold_core::place::{Home, NodeId, NodeSet, Path};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub struct FakeNodes {
     path: Path,
     shared: NodeSet,
     preferred: RefCell<BTreeMap<usize, NodeId>>,
+    lying: RefCell<BTreeMap<usize, NodeId>>,
+    stuck: Cell<Option<usize>>,
 }
 
 impl FakeNodes {
@@ -28,6 +30,8 @@ impl FakeNodes {
             path: Path::LOCAL_SHARED_SEARCH,
             shared: NodeSet::default(),
             preferred: RefCell::new(BTreeMap::new()),
+            lying: RefCell::new(BTreeMap::new()),
+            stuck: Cell::new(None),
         }
     }
 
@@ -48,6 +52,26 @@ impl FakeNodes {
     /// Says how many bytes a node has left.
     pub fn set_free(&self, node: usize, bytes: u64) {
         self.free[node].set(bytes);
+    }
+
+    /// Somebody touches these bytes: they lie from now on where they were to come from, unless they lie elsewhere already.
+    pub fn touch(&self, at: usize, len: usize) {
+        let mut lying = self.lying.borrow_mut();
+        for bank in at / BANK..=(at + len - 1) / BANK {
+            if let Some(&node) = self.preferred.borrow().get(&bank) {
+                lying.entry(bank).or_insert(node);
+            }
+        }
+    }
+
+    /// Where the page at `address` lies.
+    pub fn lies_on(&self, address: usize) -> Option<usize> {
+        self.lying.borrow().get(&(address / BANK)).map(|node| node.index())
+    }
+
+    /// Somebody else holds the pages of the bank of `address`: they cannot be moved.
+    pub fn hold(&self, address: Option<usize>) {
+        self.stuck.set(address.map(|address| address / BANK));
     }
 
     /// The node that the page at `address` was to come from.
@@ -88,5 +112,24 @@ impl Nodes for FakeNodes {
         let banks = at.addr() / BANK..(at.addr() + len) / BANK;
         self.preferred.borrow_mut().extend(banks.map(|bank| (bank, node)));
         true
+    }
+
+    fn locate(&self, at: *mut u8, page: usize, pages: &mut [Home]) -> bool {
+        let lying = self.lying.borrow();
+        for (number, home) in pages.iter_mut().enumerate() {
+            let node = lying.get(&((at.addr() + number * page) / BANK));
+            *home = node.copied().map_or(Home::ANYWHERE, Home::of);
+        }
+        true
+    }
+
+    fn migrate(&self, at: *mut u8, page: usize, pages: &[Home], from: NodeSet, to: NodeId) {
+        for (number, home) in pages.iter().enumerate() {
+            let bank = (at.addr() + number * page) / BANK;
+            if home.node().is_some_and(|node| from.contains(node)) && self.stuck.get() != Some(bank)
+            {
+                self.lying.borrow_mut().insert(bank, to);
+            }
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The malloc on a machine with several memories, simulated: whose memory a block is of, whoever frees it.
 
 use freehold_core::frames::BANK;
+use freehold_core::frames::runs::Cursor;
 use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::place::{NodeId, NodeSet};
 use freehold_testkit::failing_machine::FailingMachine;
-use freehold_testkit::nodes::FakeNodes;
+use freehold_testkit::nodes::{CAPACITY, FakeNodes};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -182,4 +184,102 @@ fn a_full_node_sends_banks_elsewhere_and_takes_them_back() {
         unsafe { heap.free(cache, block) }.unwrap();
     }
     heap.detach(cache);
+}
+
+fn set(nodes: &[usize]) -> NodeSet {
+    nodes.iter().filter_map(|&node| NodeId::new(node)).fold(NodeSet::default(), NodeSet::with)
+}
+
+/// Blocks of several sizes by threads of all nodes, everything touched.
+fn filled(heap: &NodeHeap<FailingMachine>) -> Vec<*mut u8> {
+    let fake = nodes(heap);
+    let mut blocks = Vec::new();
+    for node in 0..NODES {
+        fake.go_to(node);
+        let cache = heap.attach().expect("memory");
+        for size in [100, 3_000, 30_000, 300_000, 5 << 20].into_iter().cycle().take(60) {
+            let block = heap.allocate(cache, size);
+            fake.touch(block.addr(), size);
+            blocks.push(block);
+        }
+        heap.detach(cache);
+    }
+    blocks
+}
+
+/// One round over everything: what moved, and what was left.
+fn round(heap: &NodeHeap<FailingMachine>) -> (usize, usize) {
+    let (mut cursor, mut sum) = (Cursor::default(), (0, 0));
+    while let Some(part) = heap.vacate(&mut cursor) {
+        sum = (sum.0 + part.moved, sum.1 + part.left);
+    }
+    sum
+}
+
+#[test]
+fn a_node_that_is_left_holds_nothing_and_gets_nothing() {
+    let heap = heap();
+    let fake = nodes(&heap);
+    let blocks = filled(&heap);
+    let on_1 = |blocks: &[*mut u8]| {
+        blocks.iter().filter(|block| fake.lies_on(block.addr()) == Some(1)).count()
+    };
+    assert_eq!(round(&heap), (0, 0), "nothing is closed yet");
+    assert!(on_1(&blocks) >= 60);
+    heap.close_nodes(set(&[1]), false);
+    let (moved, left) = round(&heap);
+    assert!(moved > 60 << 20 && left == 0, "{moved} bytes moved, {left} left");
+    assert_eq!((round(&heap), on_1(&blocks)), ((0, 0), 0));
+    heap.check().expect("sound");
+    // Threads of that node, and of others, find memory elsewhere.
+    let more = filled(&heap);
+    assert_eq!((round(&heap), on_1(&more)), ((0, 0), 0));
+    heap.close_nodes(set(&[]), false);
+    assert!(on_1(&filled(&heap)) >= 30, "it is used again");
+    heap.check().expect("sound");
+}
+
+#[test]
+fn what_somebody_holds_is_said_to_be_left_and_moves_later() {
+    let heap = heap();
+    let fake = nodes(&heap);
+    let blocks = filled(&heap);
+    let large =
+        *blocks[60..120].iter().rfind(|block| fake.lies_on(block.addr()) == Some(1)).unwrap();
+    fake.hold(Some(large.addr()));
+    heap.close_nodes(set(&[1]), false);
+    assert_eq!(round(&heap).1, BANK);
+    assert_eq!(fake.lies_on(large.addr()), Some(1));
+    fake.hold(None);
+    assert_eq!(round(&heap), (BANK, 0));
+}
+
+#[test]
+fn without_room_elsewhere_everything_stays_and_nothing_fails() {
+    let heap = heap();
+    let fake = nodes(&heap);
+    filled(&heap);
+    for node in [0, 2, 3] {
+        fake.set_free(node, 0);
+    }
+    heap.close_nodes(set(&[1]), false);
+    let (moved, left) = round(&heap);
+    assert!(moved == 0 && left > 60 << 20, "{moved} bytes moved, {left} left");
+    fake.set_free(3, CAPACITY);
+    assert_eq!(round(&heap), (left, 0));
+}
+
+#[test]
+fn a_bound_heap_takes_from_its_node_whoever_asks_and_is_refused_when_that_is_full() {
+    let heap = heap();
+    let fake = nodes(&heap);
+    heap.set_home(NodeId::new(2));
+    heap.close_nodes(set(&[2]).complement(), true);
+    let blocks = filled(&heap);
+    assert!(blocks.iter().all(|block| fake.lies_on(block.addr()) == Some(2)));
+    fake.set_free(2, 0);
+    let cache = heap.attach().expect("an idle one");
+    let got = (0..20).filter(|_| !heap.allocate(cache, 20 << 20).is_null()).count();
+    assert!(got < 20, "an answer is good for a while only");
+    assert!(heap.allocate(cache, 20 << 20).is_null());
 }

@@ -25,6 +25,7 @@
 
 mod part;
 mod placing;
+mod vacating;
 
 use super::bank::Bank;
 use super::index::{FreeBanks, Index};
@@ -36,6 +37,7 @@ use core::mem::offset_of;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use part::{Part, touch};
+pub use vacating::Stretch;
 
 /// Bytes of a descriptor: one cache line of state, one of bits.
 pub const DESCRIPTOR: usize = 128;
@@ -123,9 +125,10 @@ impl Region {
         }
     }
 
-    /// Reserves `len` bytes (a multiple of a bank) for `home` and commits what the first banks need; `false` when
-    /// the machine refuses, which leaves the region non-existent (and may cost the reservation).
-    pub fn open(&mut self, machine: &impl Machine, home: Home, len: usize) -> bool {
+    /// Reserves `len` bytes (a multiple of a bank) for `home` and commits what the first banks need, pages for which
+    /// come from `from`; `false` when the machine refuses, which leaves the region non-existent (and may cost the
+    /// reservation).
+    pub fn open(&mut self, machine: &impl Machine, home: Home, from: Home, len: usize) -> bool {
         let page = machine.page_size();
         let start = machine.reserve(len, BANK) as usize;
         if start == 0 {
@@ -147,6 +150,9 @@ impl Region {
         (self.home, self.away) = (home, base + tags);
         if let Some((nodes, home)) = placing::nodes_of(machine, home) {
             nodes.prefer(start as *mut u8, len, home);
+        }
+        if from != home {
+            self.prefer_for_metadata(machine, from);
         }
         if banks == 0 || !self.open_metadata(machine, base + tags) {
             return false;

@@ -7,11 +7,11 @@
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.
 
-use super::region::{Region, Run};
+use super::region::{Region, Run, Stretch};
 use super::supply::Supply;
 use super::{BANK, BANK_UNITS, UNIT};
 use crate::machine::Machine;
-use crate::place::Home;
+use crate::place::{Home, NodeSet};
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -48,6 +48,13 @@ pub struct Dirty {
     pub address: usize,
     /// How many units.
     pub len: usize,
+}
+
+/// How far [`Runs::next_stretch`] has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    region: usize,
+    piece: usize,
 }
 
 /// What is handed out and what lies free, in units.
@@ -130,7 +137,7 @@ impl Runs {
     ) -> Option<Run> {
         self.with_supply(machine, |regions, supply| {
             for region in regions.iter_mut() {
-                if region.base() == 0 && !open(machine, region, home, len, align) {
+                if region.base() == 0 && !open(machine, region, supply, home, len, align) {
                     break;
                 }
                 if region.home() != home {
@@ -159,6 +166,43 @@ impl Runs {
     ) -> R {
         // SAFETY: the lock makes this the only access to the supply.
         self.with(machine, |regions| work(regions, unsafe { &mut *self.supply.get() }))
+    }
+
+    /// From now on no bank comes from the nodes of `closed`, and from all others again; see [`Supply::close`].
+    #[cold]
+    pub fn close(&self, machine: &impl Machine, closed: NodeSet, strict: bool) {
+        self.with_supply(machine, |regions, supply| {
+            supply.close(closed, strict);
+            for region in regions.iter_mut().take_while(|region| region.base() != 0) {
+                region.prefer_for_metadata(machine, source(machine, supply, region.home()));
+            }
+        });
+    }
+
+    /// The nodes that are closed.
+    pub fn closed(&self, machine: &impl Machine) -> NodeSet {
+        self.with_supply(machine, |_, supply| supply.closed())
+    }
+
+    /// The next stretch of memory that may lie on closed nodes, and which these are; `None` when all were seen.
+    #[cold]
+    pub fn next_stretch(
+        &self,
+        machine: &impl Machine,
+        cursor: &mut Cursor,
+    ) -> Option<(Stretch, NodeSet)> {
+        self.with_supply(machine, |regions, supply| {
+            while let Some(region) = regions.get_mut(cursor.region).filter(|r| r.base() != 0) {
+                while let Some(stretch) = region.stretch(machine, supply, cursor.piece) {
+                    cursor.piece += 1;
+                    if stretch.len != 0 {
+                        return Some((stretch, supply.closed()));
+                    }
+                }
+                *cursor = Cursor { region: cursor.region + 1, piece: 0 };
+            }
+            None
+        })
     }
 
     /// Takes a run back, or a part of one; its pages count as dirty unless `clean`.
@@ -309,7 +353,14 @@ impl Runs {
 }
 
 /// Opens a region that can hold a run of `len` units aligned to `align` units.
-fn open(machine: &impl Machine, region: &mut Region, home: Home, len: usize, align: usize) -> bool {
+fn open(
+    machine: &impl Machine,
+    region: &mut Region,
+    supply: &mut Supply,
+    home: Home,
+    len: usize,
+    align: usize,
+) -> bool {
     // Room for the metadata (below one fiftieth) and for the alignment.
     let Some(need) = len
         .checked_add(align)
@@ -318,5 +369,17 @@ fn open(machine: &impl Machine, region: &mut Region, home: Home, len: usize, ali
     else {
         return false;
     };
-    LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, home, len))
+    let from = source(machine, supply, home);
+    LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, home, from, len))
+}
+
+/// Where pages of a home come from that belong to no bank: from there, or, while it is closed, where banks come from.
+#[inline]
+fn source(machine: &impl Machine, supply: &mut Supply, home: Home) -> Home {
+    match (home.node(), machine.nodes()) {
+        (Some(node), Some(nodes)) if supply.closed().contains(node) => {
+            supply.find(nodes, node, 1).map_or(home, |(node, _)| Home::of(node))
+        }
+        _ => home,
+    }
 }

@@ -3,6 +3,9 @@
 //! Asking a machine how full its nodes are costs as much as touching some dozen pages, so an answer is good for a
 //! quarter of the room that was found: far from the edge it is seldom asked again, near it for every bank.
 //!
+//! Nodes can be closed: they give nothing any more. A home that is closed itself takes from where the path leads without it,
+//! and where that leads nowhere, from the nearest node that is open.
+//!
 //! Invariant: between two questions no home takes more of a node than the node had.
 //!
 //! Sources: path and search as in `place` (the chapter "DmRT for NUMA", 4.1.1 and 4.2.1; what nodes without processors
@@ -39,6 +42,10 @@ pub struct Supply {
     offers: [Offer; MAX_NODES],
     /// Homes that have asked.
     asked: NodeSet,
+    /// Nodes that give nothing.
+    closed: NodeSet,
+    /// Whether a request fails when the open nodes have no room, although the machine might find some elsewhere.
+    strict: bool,
 }
 
 impl Default for Supply {
@@ -51,7 +58,21 @@ impl Supply {
     /// Nobody was asked yet.
     pub const fn new() -> Supply {
         let offers = [Offer { node: Home::ANYWHERE, banks: 0 }; MAX_NODES];
-        Supply { offers, asked: NodeSet::from_bits(0) }
+        let none = NodeSet::from_bits(0);
+        Supply { offers, asked: none, closed: none, strict: false }
+    }
+
+    /// From now on the nodes of `closed` give nothing, and all others do. `strict`: rather nothing than memory that may
+    /// come from a closed node.
+    pub fn close(&mut self, closed: NodeSet, strict: bool) {
+        (self.closed, self.strict) = (closed, strict);
+        // What was offered is void: others may be the first choice now.
+        self.asked = NodeSet::default();
+    }
+
+    /// The nodes that give nothing.
+    pub fn closed(&self) -> NodeSet {
+        self.closed
     }
 
     /// Whether the next bank of `here` would come from `here` itself, asking it if need be.
@@ -60,13 +81,23 @@ impl Supply {
         if offer.banks > 0 {
             return offer.node == Home::of(here);
         }
-        starts_here(nodes) && banks_in(nodes.room(here)) > 0
+        self.starts_here(nodes) && self.banks_here(nodes, here) > 0
     }
 
     /// Where the next banks of `here` come from, and how many of the `want` (at least one). `None` where the path ends
-    /// before there is room for any. When every memory is full, a path with a search leads to `here`: the machine may
-    /// have means that nobody sees from outside.
+    /// before there is room for any. When every memory is full, a path with a search leads to `here`, or the nearest open
+    /// node: the machine may have means that nobody sees from outside.
     pub fn next(
+        &mut self,
+        nodes: &dyn Nodes,
+        here: NodeId,
+        want: usize,
+    ) -> Option<(NodeId, usize)> {
+        self.find(nodes, here, want).or_else(|| self.last_resort(nodes, here, want))
+    }
+
+    /// The same where there is room only.
+    pub fn find(
         &mut self,
         nodes: &dyn Nodes,
         here: NodeId,
@@ -77,8 +108,8 @@ impl Supply {
             self.set_offer(here, Offer { banks: offer.banks - want as u32, ..offer });
             return Some((node, want));
         }
-        if starts_here(nodes) {
-            let banks = banks_in(nodes.room(here));
+        if self.starts_here(nodes) {
+            let banks = self.banks_here(nodes, here);
             if banks as usize >= want {
                 return Some(self.accept(here, (here, banks), want, true));
             }
@@ -88,9 +119,13 @@ impl Supply {
 
     /// Goes along the path, with all memories in view.
     fn choose(&mut self, nodes: &dyn Nodes, here: NodeId, want: usize) -> Option<(NodeId, usize)> {
+        if self.strict && !self.closed.contains(here) {
+            let banks = self.banks_here(nodes, here);
+            return (banks > 0).then(|| self.accept(here, (here, banks), want, true));
+        }
         let survey = nodes.survey(here);
         let path = nodes.path();
-        let mut open = survey.usable;
+        let mut open = survey.usable.without(self.closed);
         for (at, stop) in path.stops().iter().enumerate() {
             let (found, seen) = match stop {
                 Stop::Local => (Some(here), NodeSet::default().with(here)),
@@ -104,7 +139,32 @@ impl Supply {
             }
             open = open.without(seen);
         }
-        path.visits(Stop::Search).then_some((here, want))
+        // The path of a home that is closed may lead nowhere: then the nearest that is open.
+        let node = self.nearest_open(here, &survey, 1)?;
+        Some(self.accept(here, (node, banks_of(&survey, node)), want, false))
+    }
+
+    #[cold]
+    fn last_resort(&self, nodes: &dyn Nodes, here: NodeId, want: usize) -> Option<(NodeId, usize)> {
+        if self.strict || !nodes.path().visits(Stop::Search) {
+            return None;
+        }
+        let open = !self.closed.contains(here);
+        let node = if open { here } else { self.nearest_open(here, &nodes.survey(here), 0)? };
+        Some((node, want))
+    }
+
+    /// For a home that is closed: the nearest open node that has at least so many banks.
+    fn nearest_open(&self, here: NodeId, survey: &Survey, least: u32) -> Option<NodeId> {
+        let candidates = survey.usable.without(self.closed);
+        let roomy = candidates.iter().filter(|&node| banks_of(survey, node) >= least);
+        let nearest = roomy.min_by_key(|node| survey.distances.get(node.index()).copied());
+        nearest.filter(|_| self.closed.contains(here))
+    }
+
+    /// How many banks a node has to give its own.
+    fn banks_here(&self, nodes: &dyn Nodes, here: NodeId) -> u32 {
+        if self.closed.contains(here) { 0 } else { banks_in(nodes.room(here)) }
     }
 
     /// Takes up to `want` of the `banks` that a node was found to have.
@@ -122,9 +182,15 @@ impl Supply {
         (node, given)
     }
 
+    /// Whether a node's own memory is the first place to look.
+    fn starts_here(&self, nodes: &dyn Nodes) -> bool {
+        self.strict || nodes.path().stops().first() == Some(&Stop::Local)
+    }
+
     fn offer(&self, here: NodeId) -> Offer {
         match self.offers.get(here.index()) {
             Some(offer) if self.asked.contains(here) => *offer,
+            _ if self.closed.contains(here) => Offer::default(),
             _ => Offer { node: Home::of(here), banks: UNASKED },
         }
     }
@@ -135,11 +201,6 @@ impl Supply {
             self.asked = self.asked.with(here);
         }
     }
-}
-
-/// Whether a node's own memory is the first place to look.
-fn starts_here(nodes: &dyn Nodes) -> bool {
-    nodes.path().stops().first() == Some(&Stop::Local)
 }
 
 /// How many banks a node has to give. One of which nobody knows has plenty.

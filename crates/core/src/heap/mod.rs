@@ -58,6 +58,8 @@ mod slab;
 #[cfg(not(loom))]
 mod tag;
 #[cfg(not(loom))]
+mod vacate;
+#[cfg(not(loom))]
 mod walk;
 
 #[cfg(not(loom))]
@@ -66,5 +68,7 @@ pub use cache::{Cache, Freed};
 pub use node_heap::{Misuse, NodeHeap};
 #[cfg(not(loom))]
 pub use purge::Purged;
+#[cfg(not(loom))]
+pub use vacate::Vacated;
 #[cfg(not(loom))]
 pub use walk::{Block, Kind};

@@ -17,7 +17,7 @@ use super::slab::Slab;
 use super::tag::Tag;
 use crate::frames::{UNIT, region::Run, runs::Runs};
 use crate::machine::Machine;
-use crate::place::{Home, MAX_NODES};
+use crate::place::{Home, MAX_NODES, NodeId};
 use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned};
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
@@ -90,6 +90,8 @@ pub struct NodeHeap<M: Machine> {
     /// Idle caches, roughly: whether adopting is worth a lock.
     pub(super) idle_len: AtomicUsize,
     key: AtomicUsize,
+    /// The node that all memory comes from, as number + 1; 0: that of whoever asks.
+    bound: AtomicU32,
     /// Units that may be in use or resident; 0 is no limit.
     limit: AtomicUsize,
     /// Bytes given back since the purger last slept.
@@ -118,6 +120,7 @@ impl<M: Machine> NodeHeap<M> {
             registry: UnsafeCell::new(Registry { all: ptr::null_mut(), anywhere: Waiting::NONE }),
             idle_len: AtomicUsize::new(0),
             key: AtomicUsize::new(0),
+            bound: AtomicU32::new(0),
             limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
             late_at: AtomicUsize::new(0),
@@ -188,8 +191,23 @@ impl<M: Machine> NodeHeap<M> {
         if self.allows(len) { self.runs.take(&self.machine, home, len, align) } else { None }
     }
 
+    /// From now on all memory comes from one node, whoever asks; with `None`, from that of who asks.
+    pub fn set_home(&self, node: Option<NodeId>) {
+        let bound = node.map_or(0, |node| node.index() as u32 + 1);
+        self.bound.store(bound, Ordering::Relaxed);
+    }
+
+    /// The node that all memory comes from, if the heap is bound to one.
+    pub fn bound(&self) -> Option<NodeId> {
+        let bound = self.bound.load(Ordering::Relaxed).checked_sub(1)?;
+        NodeId::new(bound as usize)
+    }
+
     /// Where the calling thread's memory shall come from.
     fn home_of_thread(&self) -> Home {
+        if let Some(node) = self.bound() {
+            return Home::of(node);
+        }
         let nodes = self.machine.nodes().filter(|nodes| !nodes.has_policy());
         nodes.and_then(|nodes| nodes.here()).map_or(Home::ANYWHERE, Home::of)
     }
@@ -198,6 +216,7 @@ impl<M: Machine> NodeHeap<M> {
     pub(super) fn here(&self, cache: &Cache) -> Home {
         match cache.home.get() {
             Home::ANYWHERE => Home::ANYWHERE,
+            home if self.bound().is_some() => home,
             home => self.machine.nodes().and_then(|nodes| nodes.here()).map_or(home, Home::of),
         }
     }

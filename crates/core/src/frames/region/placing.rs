@@ -49,7 +49,9 @@ impl Region {
             let banks = self.view().banks;
             let banks = banks.get(bank..end).unwrap_or_default();
             let here = Home::of(home);
-            let settled = |bank: &Bank| bank.used != 0 || bank.dirty != 0 && bank.node == here;
+            let open = !supply.closed().contains(home);
+            let resident = |bank: &Bank| bank.dirty != 0 && bank.node == here && open;
+            let settled = |bank: &Bank| bank.used != 0 || resident(bank);
             let want = banks.iter().take_while(|bank| !settled(bank)).count();
             if want == 0 {
                 bank += 1;
@@ -78,7 +80,8 @@ impl Region {
         let there = Home::of(node);
         let Some(first) = (at..at + len).find(|&at| self.state(at).node != there) else { return };
         for at in first..at + len {
-            if self.state(at).dirty != 0 && self.state(at).node != there {
+            // Also when it is clean: a transparent huge page brings more than was touched, and that stays where it is.
+            if self.state(at).node != there {
                 let all = self.address(at, 0) as *mut u8;
                 // SAFETY: the bank is committed and wholly free.
                 if unsafe { machine.purge(all, BANK) } {

@@ -166,3 +166,45 @@ fn nobody_gets_more_than_there_is_while_another_has_some() {
         }
     }
 }
+
+fn set(nodes: &[usize]) -> NodeSet {
+    nodes.iter().fold(NodeSet::default(), |set, &number| set.with(node(number)))
+}
+
+/// What was offered before is void; others go where the path leads without that node; and back when it is open again.
+#[test]
+fn a_closed_node_gives_nothing_until_it_is_open_again() {
+    let (fake, mut supply) = (Fake::new(&[GIB; 4], 0, "local>shared>search"), Supply::new());
+    assert_eq!(fake.take(&mut supply, 1, 40).unwrap(), [1; 40]);
+    supply.close(set(&[1]), false);
+    assert!(!supply.stays_here(&fake, node(1)));
+    let taken = fake.take(&mut supply, 1, 40).unwrap();
+    assert!(!taken.contains(&1), "{taken:?}");
+    assert_eq!(fake.take(&mut supply, 0, 40).unwrap(), [0; 40]);
+    supply.close(set(&[]), false);
+    assert_eq!(fake.take(&mut supply, 1, 40).unwrap(), [1; 40]);
+}
+
+#[test]
+fn a_closed_home_finds_memory_even_where_its_path_ends_there() {
+    let (fake, mut supply) = (Fake::new(&[GIB; 4], 0, "local"), Supply::new());
+    supply.close(set(&[1, 2]), false);
+    assert_eq!(fake.take(&mut supply, 2, 8).unwrap(), [3; 8]);
+    // Nothing anywhere: its path allows no other; one with a search leads to the nearest that is open.
+    supply.close(set(&[1, 2]), false);
+    let full = Fake::new(&[0; 4], 0, "local");
+    assert_eq!(full.take(&mut supply, 2, 1), None);
+    let full = Fake::new(&[0; 4], 0, "local>search");
+    assert_eq!(full.take(&mut supply, 2, 1).unwrap(), [3]);
+}
+
+#[test]
+fn who_is_bound_is_refused_rather_than_sent_elsewhere() {
+    for path in ["local>shared>search", "shared>local", "search", "shared"] {
+        let fake = Fake::new(&[GIB, GIB, 20 << 20, GIB], 1, path);
+        let mut supply = Supply::new();
+        supply.close(set(&[2]).complement(), true);
+        assert_eq!(fake.take(&mut supply, 2, 8).unwrap(), [2; 8], "{path}");
+        assert_eq!(fake.take(&mut supply, 2, 8), None, "{path}");
+    }
+}
