@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub const MOST_TOGETHER: usize = 6;
 
 /// A line: its name, its colour (0 to 5; see `style.css`) and its points in rising x.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Name, as in the tables.
     pub name: String,
@@ -17,6 +17,25 @@ pub struct Series {
     pub colour: usize,
     /// Points.
     pub points: Vec<(f64, f64)>,
+    /// The intervals around the points, low and high, where they are known; drawn as whiskers.
+    pub spread: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A line of points whose intervals are not known.
+    pub fn new(name: impl Into<String>, colour: usize, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), colour, points, spread: Vec::new() }
+    }
+
+    /// Points and the ends of their intervals: what the axes must hold.
+    fn reach(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
+        let points = self.points.iter();
+        let ends = points
+            .clone()
+            .zip(&self.spread)
+            .flat_map(|(point, &(low, high))| [(point.0, low), (point.0, high)]);
+        points.copied().chain(ends)
+    }
 }
 
 /// One axis: its title, its unit, and for a y axis where it starts and at most ends.
@@ -153,7 +172,7 @@ impl LineChart {
     }
 
     fn scales(&self, frame: &Frame) -> (Scale, Scale) {
-        let all = self.series.iter().chain(&self.ground).flat_map(|series| &series.points);
+        let all = self.series.iter().chain(&self.ground).flat_map(Series::reach);
         let x = self.x.scale(all.clone().map(|p| p.0), (frame.left, frame.width - frame.right));
         let y = self.y.scale(all.map(|p| p.1), (frame.height - frame.bottom, frame.top));
         (x, y.rounded_up())
@@ -267,6 +286,21 @@ fn line(svg: &mut String, series: &Series, x: &Scale, y: &Scale) {
         let _ = write!(svg, "{pen}{:.1} {:.1}", x.at(point.0), y.at(point.1));
     }
     let _ = write!(svg, "\"><title>{}</title></path>", Escaped(&series.name));
+    whiskers(svg, series, x, y);
+}
+
+/// The intervals, where they are as long as a pixel.
+fn whiskers(svg: &mut String, series: &Series, x: &Scale, y: &Scale) {
+    let mut path = String::new();
+    for (point, &(low, high)) in series.points.iter().zip(&series.spread) {
+        let (at, foot, head) = (x.at(point.0), y.at(low), y.at(high));
+        if foot - head >= 1.0 {
+            let _ = write!(path, "M{:.1} {foot:.1}h6m-3 0V{head:.1}m-3 0h6", at - 3.0);
+        }
+    }
+    if !path.is_empty() {
+        let _ = write!(svg, "<path class=\"spread s{}\" d=\"{path}\"/>", series.colour);
+    }
 }
 
 /// A name that fits beside a chart.
@@ -316,11 +350,8 @@ mod tests {
     #[test]
     fn seven_lines_become_seven_panels() {
         let series = |n: usize| {
-            let line = |i| Series {
-                name: format!("policy-{i}"),
-                colour: i % 6,
-                points: vec![(0.0, 1.0), (10.0, i as f64)],
-            };
+            let line =
+                |i| Series::new(format!("policy-{i}"), i % 6, vec![(0.0, 1.0), (10.0, i as f64)]);
             (0..n).map(line).collect()
         };
         let chart = |n| LineChart {

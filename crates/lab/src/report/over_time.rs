@@ -114,10 +114,9 @@ fn memory_lead(outcomes: &[&Outcome], what: &str) -> String {
 }
 
 fn series(outcomes: &[&Outcome], get: impl Fn(&Point) -> Option<(f64, f64)>) -> Vec<Series> {
-    let line = |(colour, outcome): (usize, &&Outcome)| Series {
-        name: outcome.name.clone(),
-        colour: colour % MOST_TOGETHER,
-        points: outcome.timeline.iter().filter_map(&get).collect(),
+    let line = |(colour, outcome): (usize, &&Outcome)| {
+        let points = outcome.timeline.iter().filter_map(&get).collect();
+        Series::new(&outcome.name, colour % MOST_TOGETHER, points)
     };
     outcomes.iter().enumerate().map(line).collect()
 }
@@ -131,10 +130,9 @@ fn memory_chart(
 ) -> LineChart {
     // What is alive differs between outcomes only where some failed; the fullest is the program's.
     let fullest = outcomes.iter().max_by_key(|outcome| outcome.peak_live);
-    let alive = fullest.map(|outcome| Series {
-        name: "alive".into(),
-        colour: 0,
-        points: outcome.timeline.iter().map(|p| (across.of(p), p.live as f64)).collect(),
+    let alive = fullest.map(|outcome| {
+        let points = outcome.timeline.iter().map(|p| (across.of(p), p.live as f64));
+        Series::new("alive", 0, points.collect())
     });
     LineChart {
         id: format!("memory-{on}-{suffix}"),

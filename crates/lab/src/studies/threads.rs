@@ -8,6 +8,7 @@
 //!   patterns   what a thread does                         calls       what it calls
 //!   rows       what is asked of the runs                  results     all of it, as JSON
 //!   tables     means with intervals, crossings            account     what holds of the paper, computed
+//!     causes   what it comes from, in numbers               answer      the study in a few sentences
 //!   export     every run, as Parquet                      page        all of it, as one HTML file
 //! ```
 //!
@@ -17,7 +18,9 @@
 //! what its holder wrote; a study whose heap is damaged ends with an error, not with a number.
 
 mod account;
+mod answer;
 mod calls;
+mod causes;
 mod crew;
 mod export;
 mod heaps;

@@ -48,7 +48,7 @@ fn figure(
     };
     let series = ["4 KiB pages", "huge pages"].into_iter().enumerate().map(|(which, name)| {
         let points = measured.points.iter().map(|point| (point.bytes as f64, get(point)[which]));
-        Series { name: name.to_owned(), colour: which, points: points.collect() }
+        Series::new(name, which, points.collect())
     });
     let chart = LineChart {
         id: way.to_owned(),

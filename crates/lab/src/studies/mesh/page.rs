@@ -126,7 +126,7 @@ impl Page<'_> {
             if points.is_empty() {
                 continue;
             }
-            series.push(Series { name: name.to_owned(), colour, points });
+            series.push(Series::new(name, colour, points));
             let cell = |mesh| Cell::text(of(mesh).map_or("–".to_owned(), number));
             rows.push([Cell::text(name)].into_iter().chain(meshes.iter().map(cell)).collect());
         }

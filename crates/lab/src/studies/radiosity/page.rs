@@ -43,7 +43,7 @@ fn figure_1(out: &mut String, results: &Results, command: &str) {
         x: Axis::linear("bytes allocated", Unit::Bytes),
         y: Axis::linear("live bytes", Unit::Bytes),
         ground: None,
-        series: vec![Series { name: "live".to_owned(), colour: 0, points }],
+        series: vec![Series::new("live", 0, points)],
     };
     let mb = |bytes: u64| Cell::text(format!("{:.1} MB", bytes as f64 / 1e6));
     let times = |allocated: u64, useful: u64| {

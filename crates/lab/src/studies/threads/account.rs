@@ -1,11 +1,9 @@
 //! What of the paper holds here, computed from the measurements, and what comes from where.
 
+use super::causes;
 use super::heaps::{Blocks, Fit, Sharing};
-use super::measure::Row;
-use super::plan::{Experiment, Subject};
 use super::published;
 use super::results::Results;
-use super::rows::{Rows, is_faster};
 use super::tables::{Curve, Growth, is_the_papers};
 use serde::Serialize;
 
@@ -69,23 +67,23 @@ pub fn account(results: &Results) -> Vec<Finding> {
     ]
 }
 
-fn papers(results: &Results) -> Vec<&Curve> {
+pub fn papers(results: &Results) -> Vec<&Curve> {
     results.threads.iter().filter(|curve| is_the_papers(&curve.on)).collect()
 }
 
-fn fit_name(fit: Option<Fit>) -> &'static str {
+pub fn fit_name(fit: Option<Fit>) -> &'static str {
     fit.map_or("", Fit::name)
 }
 
-fn join(parts: Vec<String>) -> String {
+pub fn join(parts: Vec<String>) -> String {
     if parts.is_empty() { "Nothing was measured.".to_owned() } else { parts.join("; ") + "." }
 }
 
 /// A number of threads and its time.
-type At = (usize, f64);
+pub type At = (usize, f64);
 
 /// Time of one thread, of the best number, of the most.
-fn times(curve: &Curve) -> Option<(f64, At, At)> {
+pub fn times(curve: &Curve) -> Option<(f64, At, At)> {
     let one = curve.at(1)?.time_ns.mean;
     let by_time = |point: &&super::tables::AtThreads| point.time_ns.mean;
     let best = curve.points.iter().min_by(|a, b| by_time(a).total_cmp(&by_time(b)))?;
@@ -113,26 +111,11 @@ fn falls_then_rises(results: &Results) -> Finding {
             last.0
         ));
     }
-    let free = results.threads.iter().find(|curve| {
-        (curve.on.sharing, curve.on.fit) == (Some(Sharing::PerThread), Some(Fit::Worst))
-    });
-    let free = free.and_then(times).map_or(String::new(), |(one, best, _)| {
-        format!(
-            " Without a lock, worst fit falls from {:.0} ms to {:.1} ms on {}: more than threads can explain, for \
-             each heap's list is shorter.",
-            one / 1e6,
-            best.1 / 1e6,
-            best.0
-        )
-    });
     Finding {
         claim: "The runtime decreases, and after the optimal number of threads gradually increases.",
         verdict: Verdict::of(hold, parts.len()),
         text: join(parts) + " Published: 1250 ms, least 826 ms on 4, 1390 ms on 20 (first fit).",
-        cause: format!(
-            "The lock: it lets one write at a time, and every call writes. What can fall is the part outside \
-             of it.{free}"
-        ),
+        cause: causes::of_rise_and_fall(results),
     }
 }
 
@@ -143,25 +126,11 @@ fn four_threads(results: &Results) -> Finding {
         four += usize::from(best.0 == 4);
         parts.push(format!("{}: {}", fit_name(curve.on.fit), best.0));
     }
-    let looped = results.steady.iter().find(|curve| curve.on.name.contains("loop"));
-    let looped = looped.and_then(|curve| {
-        let gains = curve.points.iter().filter_map(|point| {
-            point.speed_up.map(|speed_up| format!("{:.2} on {}", speed_up.mean, point.threads))
-        });
-        let gains: Vec<String> = gains.take(4).collect();
-        (!gains.is_empty()).then(|| gains.join(", "))
-    });
     Finding {
         claim: "Four threads are best.",
         verdict: Verdict::of(four, parts.len()),
         text: format!("Best numbers under the paper's lock: {}", join(parts)),
-        cause: format!(
-            "The machine, which the paper does not name. This one has {} processors; a loop that allocates \
-             nothing speeds up by {} threads here. Beyond {} threads every number shows oversubscription.",
-            results.processors,
-            looped.unwrap_or_else(|| "an unknown factor on more".to_owned()),
-            results.processors
-        ),
+        cause: causes::of_the_best_number(results),
     }
 }
 
@@ -204,10 +173,7 @@ fn scale_alike(results: &Results) -> Finding {
         claim: "Multi-threading does not affect the fits differently.",
         verdict: Verdict::of(alike, wide.len()),
         text: join(text) + " Published on 4 threads: 1.52, 1.51 and 1.52.",
-        cause: "The lock serialises whatever it guards, so fits whose calls cost alike scale alike. Without \
-                coalescing worst fit's list is many times as long as the others', and its calls are nearly \
-                all of the time."
-            .to_owned(),
+        cause: causes::of_alike(results),
     }
 }
 
@@ -248,10 +214,7 @@ fn large_numbers(results: &Results) -> Finding {
             join(parts),
             most.map_or("0".to_owned(), crate::human::count)
         ),
-        cause: "Making two threads costs what thousands of calls do, and calls that go through a lock one at a \
-                time do not earn it back: the published gain needs calls whose time is spent outside of the \
-                lock. Where it does not happen with a heap a thread either, the sweep ended too early for it."
-            .to_owned(),
+        cause: causes::of_the_crossing(results),
     }
 }
 
@@ -292,11 +255,7 @@ fn longer_lists(results: &Results) -> Finding {
         claim: "Ten times the iterations cost 27 to 29 times as much.",
         verdict: Verdict::of(hold, all),
         text: format!("{} Published: {} times.", join(parts), ten_fold.join(", ")),
-        cause: "The lists. Where nothing merges and every call splits a block, as worst fit's do, the list grows \
-                by one a call and every call walks it: a square. With a tree the very same blocks cost a line. \
-                Best and first fit soon find exact lengths, because lengths here are multiples of 16 B; the \
-                paper's lists grow under all three fits, so its lengths may have been finer."
-            .to_owned(),
+        cause: causes::of_the_growth(results),
     }
 }
 
@@ -345,160 +304,6 @@ fn same_fragmentation(results: &Results) -> Finding {
             if alike { "the same" } else { "not the same" },
             spread.join(", ")
         ),
-        cause: "Threads that share one list change little of what is split: at most as many blocks live at once as \
-                there are threads. The fits differ by what they split: worst fit always, the others only \
-                until they have every length. The published counts hide 5 to 8 % between worst and best fit."
-            .to_owned(),
+        cause: causes::of_the_fragmentation(results),
     }
-}
-
-/// Steady runs of a kind of subject.
-fn steady<'a>(
-    rows: Rows<'a>,
-    is_it: impl Fn(&Subject) -> bool,
-) -> Vec<(Subject, usize, Vec<&'a Row>)> {
-    let mut found = Vec::new();
-    for subject in rows.subjects(Experiment::Steady).into_iter().filter(|subject| is_it(subject)) {
-        let mut counts: Vec<usize> =
-            rows.of(Experiment::Steady, &subject).iter().map(|row| row.cell.threads).collect();
-        counts.sort_unstable();
-        counts.dedup();
-        for threads in counts {
-            let runs = rows.on_threads(Experiment::Steady, &subject, threads);
-            found.push((subject.clone(), threads, runs));
-        }
-    }
-    found
-}
-
-/// The study in a few sentences.
-pub fn answer(results: &Results, rows: Rows<'_>, mallocs: &[String]) -> Vec<String> {
-    let mut answer = Vec::new();
-    if results.interrupted {
-        answer.push("Stopped before its end: what follows was measured until then.".to_owned());
-    }
-    answer.push(format!(
-        "This machine has {} processors: what is said of more threads is said of threads that wait for one.",
-        results.processors
-    ));
-    answer.extend(heap_a_thread(results));
-    answer.extend(against_locks(rows));
-    answer.extend(freehold(rows, mallocs));
-    let holds = results.account.iter().filter(|f| f.verdict == Verdict::Holds).count();
-    if !results.account.is_empty() {
-        answer.push(format!("Of the paper's conclusions {holds} hold here; the account says why."));
-    }
-    answer
-}
-
-fn heap_a_thread(results: &Results) -> Option<String> {
-    let parts: Vec<String> = results
-        .steady
-        .iter()
-        .filter(|curve| curve.on.sharing == Some(Sharing::PerThread))
-        .filter_map(|curve| {
-            let point = curve.at(2)?;
-            let (gain, of_loop) = (point.speed_up?, point.against_loop?);
-            Some(format!(
-                "{} {:.2} ± {:.2}, which is {:.2} ± {:.2} of the loop's",
-                fit_name(curve.on.fit),
-                gain.mean,
-                gain.half_width,
-                of_loop.mean,
-                of_loop.half_width
-            ))
-        })
-        .collect();
-    (!parts.is_empty())
-        .then(|| format!("A heap a thread speeds up on 2 threads by: {}.", parts.join("; ")))
-}
-
-fn against_locks(rows: Rows<'_>) -> Option<String> {
-    let is = |subject: &Subject, locked: bool| match subject {
-        Subject::Heap(heap) => {
-            heap.sharing.is_locked() == locked && heap.sharing != Sharing::Unlocked
-        }
-        _ => false,
-    };
-    let free = steady(rows, |subject| is(subject, false));
-    let locked = steady(rows, |subject| is(subject, true));
-    let fit = |subject: &Subject| match subject {
-        Subject::Heap(heap) => Some(heap.fit),
-        _ => None,
-    };
-    let (mut faster, mut slower, mut all) = (0, Vec::new(), 0);
-    for (subject, threads, runs) in &free {
-        for (other, others_threads, theirs) in &locked {
-            if threads != others_threads || fit(subject) != fit(other) {
-                continue;
-            }
-            all += 1;
-            match is_faster(runs, theirs) {
-                Some(true) => faster += 1,
-                found => slower.push(format!(
-                    "{} on {threads} threads ({})",
-                    super::rows::On::of(other, &[]).name,
-                    if found.is_some() { "slower" } else { "within noise" }
-                )),
-            }
-        }
-    }
-    (all > 0).then(|| {
-        let rest = match slower.as_slice() {
-            [] => String::new(),
-            some => format!(" Not than: {}.", some[..some.len().min(5)].join(", ")),
-        };
-        format!(
-            "It is faster beyond noise than the locked heaps of its fit in {faster} of {all} comparisons (every \
-             scheme, every number of threads).{rest}"
-        )
-    })
-}
-
-fn freehold(rows: Rows<'_>, mallocs: &[String]) -> Option<String> {
-    let number = mallocs.iter().position(|name| name == "freehold")?;
-    let ours = steady(rows, |subject| *subject == Subject::Malloc(number));
-    let count = |others: &[(Subject, usize, Vec<&Row>)]| {
-        let (mut faster, mut all, mut not) = (0, 0, Vec::new());
-        for (_, threads, runs) in &ours {
-            for (other, others_threads, theirs) in others {
-                if threads == others_threads {
-                    all += 1;
-                    let is = is_faster(runs, theirs);
-                    faster += usize::from(is == Some(true));
-                    if is == Some(false) {
-                        not.push(format!(
-                            "{} on {threads}",
-                            super::rows::On::of(other, mallocs).name
-                        ));
-                    }
-                }
-            }
-        }
-        (faster, all, not)
-    };
-    let heaps = count(&steady(
-        rows,
-        |subject| matches!(subject, Subject::Heap(heap) if heap.sharing != Sharing::Unlocked),
-    ));
-    let others = count(&steady(
-        rows,
-        |subject| matches!(subject, Subject::Malloc(other) if *other != number),
-    ));
-    let rest = |not: &[String]| match not {
-        [] => String::new(),
-        some => format!(" (slower than {})", some[..some.len().min(5)].join(", ")),
-    };
-    (heaps.1 > 0).then(|| {
-        format!(
-            "Freehold's own heap is faster beyond noise than these heaps in {} of {} comparisons{}, than other \
-             mallocs in {} of {}{}.",
-            heaps.0,
-            heaps.1,
-            rest(&heaps.2),
-            others.0,
-            others.1,
-            rest(&others.2)
-        )
-    })
 }

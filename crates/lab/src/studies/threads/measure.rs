@@ -214,8 +214,16 @@ impl Study<'_> {
         let bare = self.known.get(&bare).map(foreseen).unwrap_or_default();
         let one_list = heap.sharing.is_locked()
             && !matches!(heap.sharing, Sharing::PaperLock | Sharing::Stripes);
-        (one_list && bare > self.plan.cell_ns() as f64)
-            .then(|| format!("takes {:.1} s a run without any lock", bare / 1e9))
+        let telling = self.plan.telling_threads();
+        (one_list && bare > self.plan.cell_ns() as f64 && !telling.contains(&cell.threads)).then(
+            || {
+                let [one, two, four, most] = telling;
+                format!(
+                    "takes {:.1} s a run without any lock: on {one}, {two}, {four} and {most} threads only",
+                    bare / 1e9
+                )
+            },
+        )
     }
 
     /// As many sequences as take long enough on one thread.

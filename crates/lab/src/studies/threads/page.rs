@@ -4,6 +4,7 @@ mod drawings;
 mod grids;
 
 use super::results::Results;
+use crate::human;
 use crate::report::html::{Escaped, Figure};
 use crate::report::sheet;
 use std::fmt::Write;
@@ -18,7 +19,7 @@ pub fn page(results: &Results, command: &str) -> String {
         results.settings["sizes"]["from"],
         results.settings["sizes"]["to"],
     );
-    let fine = "Real threads on real memory. ± is half the width of a 95 % interval over runs. A sequence is an \
+    let fine = "Real threads on real memory. ± is half the width of a 95 % interval over runs, in plots a whisker. A sequence is an \
                 allocation and its free; a heap is a fit over one region, shared in some way. Published: J. \
                 Quintana, Performance Analysis of Multithreaded Memory Allocation Strategies, 2019.";
     let title = "Fits under threads";
@@ -36,6 +37,14 @@ pub fn page(results: &Results, command: &str) -> String {
     let remark = "Times differ from run to run; every run is in runs.parquet.";
     sheet::close(&mut out, "freehold-study-threads.json", results, results.schema_version, remark);
     out
+}
+
+/// A table of what the system saw, folded up.
+fn system(table: &str) -> String {
+    format!(
+        "<details><summary>Busy processors and context switches beside each</summary><p>Busy: processor time over \
+         time. Switches a run: because a thread waited + because its time was up.</p>{table}</details>"
+    )
 }
 
 struct Page<'a> {
@@ -87,8 +96,12 @@ impl Page<'_> {
             "",
         );
         let lead = "The same under every lock, in milliseconds. Worst fit walks ten thousand blocks a call here, \
-                    and is left out where a run takes too long.";
-        let table = grids::times(self.results);
+                    and where a run takes too long is \
+                    measured on some numbers of threads only.";
+        let table = grids::times(self.results)
+            + &system(&grids::system_over_threads(&self.results.threads, |point| {
+                human::nanoseconds(point.time_ns.mean)
+            }));
         self.figure(
             out,
             "times",
@@ -110,12 +123,11 @@ impl Page<'_> {
         self.figure(out, "rates", "Rate", lead, &drawing, "");
         let lead = "Millions of sequences a second. “Of the loop's”: speed-up on two threads over that of a loop \
                     without allocations, of the same rounds.";
-        let table = grids::rates(self.results);
+        let table = grids::rates(self.results)
+            + &system(&grids::system_over_threads(&self.results.steady, |point| {
+                format!("{:.2}", point.rate.mean / 1e6)
+            }));
         self.figure(out, "all-rates", "Every fit, way to share and malloc", lead, &table, "");
-        let lead = "Processor time over time (busy processors) and context switches a run: voluntary, because a \
-                    thread waited, and involuntary, because its time was up.";
-        let table = grids::utilisation(self.results);
-        self.figure(out, "utilisation", "What the system saw (first fit)", lead, &table, "");
     }
 
     fn laws(&self, out: &mut String) {
@@ -132,13 +144,24 @@ impl Page<'_> {
         let lead = "The paper's second experiment, under its lock, without coalescing; both axes logarithmic. A \
                     line of slope 1 is proportional, of slope 2 a square. Where ours ends, a run would have \
                     taken too long.";
-        let drawing = drawings::growth(self.results);
+        let drawing = drawings::growth(self.results)
+            + &system(&grids::system_over_iterations(&self.results.iterations));
         self.figure(out, "growth", "Time over iterations", lead, &drawing, "");
         let lead = "The paper's third: what it calls chunks, beside free blocks here (all blocks are free at the \
                     end), from trees that choose what the lists choose. Fragmentation: 1 - longest free block / \
                     all free bytes of the heap.";
         let table = grids::blocks(self.results);
         self.figure(out, "blocks", "Blocks over iterations", lead, &table, "");
+        let lead = "An ablation, on one thread: the paper does not say which sizes it drew. With more lengths a \
+                    request rarely finds its own, and the lists of first and best fit grow as the published ones \
+                    do.";
+        let table = grids::lengths(self.results)
+            + &system(&grids::system_over_iterations(&self.results.lengths));
+        let title = format!(
+            "Sizes up to {} B",
+            self.results.settings["lengths"]["to"].as_u64().unwrap_or(0)
+        );
+        self.figure(out, "lengths", &title, lead, &table, "");
     }
 
     fn crossings(&self, out: &mut String) {
@@ -149,7 +172,8 @@ impl Page<'_> {
         self.figure(out, "sweep", "Time over allocations", lead, &drawing, "");
         let lead = "The number of allocations from which on the threads are faster than the same fit without \
                     threads and locks (a malloc: than itself on one thread).";
-        let table = grids::crossings(self.results);
+        let table = grids::crossings(self.results)
+            + &system(&grids::system_over_allocations(&self.results.allocations));
         self.figure(out, "crossings", "Crossings", lead, &table, "");
     }
 
@@ -157,7 +181,7 @@ impl Page<'_> {
         out.push_str("<h2 id=\"series\">Series: the paper's wish</h2>");
         let lead = "A thousand allocations, then a thousand frees, and a constant live set: millions of sequences a \
                     second. In the fifth column every block is freed by another thread than made it.";
-        let table = grids::series(self.results);
+        let table = grids::series(self.results) + &system(&grids::system_by_pattern(self.results));
         self.figure(out, "series-rates", "Rates by pattern", lead, &table, "");
         let lead = "With half of the last series alive, or the live set; coalescing. Heap: up to the highest end \
                     that a block ever had, summed over parts.";

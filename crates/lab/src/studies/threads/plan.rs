@@ -17,6 +17,7 @@ pub const QUICK: &[&str] = &[
     "threads.counts=[1,2,4,20]",
     "threads.steady_ms=4",
     "iterations.counts=[1,10]",
+    "lengths.counts=[1,4]",
     "allocations.counts=[10,1000,100000]",
     "wish.threads=[1,4]",
     "wish.sequences=4000",
@@ -44,6 +45,7 @@ struct Asked {
     on: On,
     threads: Threads,
     iterations: Iterations,
+    lengths: Lengths,
     allocations: Counts,
     wish: Wish,
     calls: Wish,
@@ -75,6 +77,12 @@ struct Iterations {
 }
 
 #[derive(Clone, Debug, Deserialize)]
+struct Lengths {
+    to: u32,
+    counts: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
 struct Counts {
     threads: usize,
     counts: Vec<u64>,
@@ -96,6 +104,8 @@ pub enum Experiment {
     Steady,
     /// The paper's second and third: time and blocks over iterations.
     Iterations,
+    /// The second with more lengths to draw from: an ablation.
+    Lengths,
     /// From how many allocations on threads are faster.
     Allocations,
     /// The paper's wish: series.
@@ -111,6 +121,7 @@ impl Experiment {
             Experiment::Threads => "threads",
             Experiment::Steady => "steady",
             Experiment::Iterations => "iterations",
+            Experiment::Lengths => "lengths",
             Experiment::Allocations => "allocations",
             Experiment::Wish => "wish",
             Experiment::Calls => "calls",
@@ -205,6 +216,7 @@ impl Plan {
             ("threads.iterations", asked.threads.iterations),
             ("threads.steady_ms", asked.threads.steady_ms),
             ("iterations.counts", asked.iterations.counts.iter().copied().min().unwrap_or(0)),
+            ("lengths.counts", asked.lengths.counts.iter().copied().min().unwrap_or(0)),
             ("allocations.counts", asked.allocations.counts.iter().copied().min().unwrap_or(0)),
             ("wish.sequences", asked.wish.sequences),
             ("calls.sequences", asked.calls.sequences),
@@ -238,16 +250,24 @@ impl Plan {
             let why = format!("{to} is less than sizes.from, {from}");
             return Err(SettingsError::value("sizes.to", why));
         }
+        let longer = asked.lengths.to;
+        if longer < to {
+            let why = format!("{longer} is less than sizes.to, {to}: it is there for more lengths");
+            return Err(SettingsError::value("lengths.to", why));
+        }
         let most = self.most_threads().max(asked.stripes as usize) as u64;
         let part = self.region / most;
-        if u64::from(to) + 64 > part {
+        if let Some((key, to)) = [("sizes.to", to), ("lengths.to", longer)]
+            .into_iter()
+            .find(|(_, to)| u64::from(*to) + 64 > part)
+        {
             let why = format!(
                 "{} do not fit into one of {most} parts of {} (a stripe, or a thread's heap); set region \
                  to more, or threads and stripes to fewer",
                 human::bytes(to.into()),
                 human::bytes(self.region)
             );
-            return Err(SettingsError::value("sizes.to", why));
+            return Err(SettingsError::value(key, why));
         }
         Ok(())
     }
@@ -284,19 +304,19 @@ impl Plan {
         self.asked.allocations.threads
     }
 
-    /// Threads of the second experiment.
-    pub fn iteration_threads(&self) -> usize {
-        self.asked.iterations.threads
-    }
-
-    /// The numbers of threads of the first experiment.
-    pub fn thread_counts(&self) -> &[usize] {
-        &self.asked.threads.counts
+    /// The numbers of threads on which even that is measured which takes long: one, those of the other
+    /// experiments, the highest.
+    pub fn telling_threads(&self) -> [usize; 4] {
+        let most = self.asked.threads.counts.iter().copied().max().unwrap_or(1);
+        [1, self.asked.allocations.threads, self.asked.iterations.threads, most]
     }
 
     /// The job of a cell of so many sequences, in the `run`-th run.
     pub fn job(&self, cell: &Cell, sequences: u64, run: u32) -> Job {
-        let Sizes { from, to } = self.asked.sizes;
+        let Sizes { from, mut to } = self.asked.sizes;
+        if cell.experiment == Experiment::Lengths {
+            to = self.asked.lengths.to;
+        }
         Job {
             pattern: cell.pattern,
             threads: cell.threads,
@@ -328,6 +348,7 @@ impl Plan {
         let mut cells = Vec::new();
         self.over_threads(&mut cells, mallocs);
         self.over_iterations(&mut cells);
+        self.over_lengths(&mut cells);
         self.over_allocations(&mut cells, mallocs);
         self.series(&mut cells, mallocs);
         self.single_calls(&mut cells, mallocs);
@@ -376,6 +397,20 @@ impl Plan {
                 cells.extend(heaps.map(|heap| {
                     let threads = if heap.sharing == Sharing::Unlocked { 1 } else { *threads };
                     Cell { experiment, subject: Subject::Heap(heap), pattern, threads, amount }
+                }));
+            }
+        }
+    }
+
+    /// Without threads, by lists and by trees: what more lengths do to a list is the same under a lock.
+    fn over_lengths(&self, cells: &mut Vec<Cell>) {
+        let (experiment, pattern, threads) = (Experiment::Lengths, Pattern::Pairs, 1);
+        for &count in &self.asked.lengths.counts {
+            let amount = Amount::Fixed(count * ITERATION);
+            for blocks in [Blocks::ListUnmerged, Blocks::TreeUnmerged] {
+                cells.extend(self.unlocked(blocks).into_iter().map(|heap| {
+                    let subject = Subject::Heap(heap);
+                    Cell { experiment, subject, pattern, threads, amount }
                 }));
             }
         }

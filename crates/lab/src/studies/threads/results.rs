@@ -1,6 +1,7 @@
 //! All of a study, as JSON.
 
 use super::account::{self, Finding};
+use super::answer;
 use super::measure::{Left, Measured};
 use super::plan::{Experiment, Plan};
 use super::rows::Rows;
@@ -33,6 +34,8 @@ pub struct Results {
     pub published: Vec<PublishedCurve>,
     /// The second and third experiment.
     pub iterations: Vec<Growth>,
+    /// The second with more lengths to draw from: an ablation.
+    pub lengths: Vec<Growth>,
     /// From how many allocations on threads are faster.
     pub allocations: Vec<Sweep>,
     /// Series of allocations, then of frees.
@@ -57,14 +60,15 @@ impl Results {
             threads: tables::curves(rows, Experiment::Threads, mallocs),
             steady: tables::curves(rows, Experiment::Steady, mallocs),
             published: tables::published_curves(),
-            iterations: tables::growths(rows, mallocs),
+            iterations: tables::growths(rows, Experiment::Iterations, mallocs),
+            lengths: tables::growths(rows, Experiment::Lengths, mallocs),
             allocations: tables::sweeps(rows, plan, mallocs),
             series: tables::series(rows, mallocs),
             calls: tables::calls(rows, mallocs),
             left: measured.left.clone(),
         };
         results.account = account::account(&results);
-        results.answer = account::answer(&results, rows, mallocs);
+        results.answer = answer::answer(&results, rows, mallocs);
         results
     }
 }

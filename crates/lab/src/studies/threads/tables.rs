@@ -10,6 +10,28 @@ use super::published;
 use super::rows::{On, Rows, paired, summary, unlocked};
 use serde::Serialize;
 
+/// What the system saw of the runs behind a time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct System {
+    /// Processors busy: processor time over time, making and joining of threads included in both.
+    pub busy: Summary,
+    /// Context switches because a thread waited, a run.
+    pub voluntary: f64,
+    /// Context switches because a thread's time was up, a run.
+    pub involuntary: f64,
+}
+
+impl System {
+    fn of(runs: &[&Row]) -> System {
+        let busy = |row: &Row| row.took.processor_ns as f64 / row.took.whole_ns.max(1) as f64;
+        System {
+            busy: summary(runs, busy),
+            voluntary: summary(runs, |row| row.took.voluntary as f64).mean,
+            involuntary: summary(runs, |row| row.took.involuntary as f64).mean,
+        }
+    }
+}
+
 /// A number of threads of a curve.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtThreads {
@@ -25,12 +47,11 @@ pub struct AtThreads {
     pub against_loop: Option<Summary>,
     /// The rate over that of the same fit without threads and locks, of the same rounds.
     pub against_unlocked: Option<Summary>,
-    /// Processors busy: processor time over time.
-    pub busy: Summary,
-    /// Context switches because a thread waited, a run.
-    pub voluntary: f64,
-    /// Context switches because a thread's time was up, a run.
-    pub involuntary: f64,
+    /// Time over that of one thread, of the same rounds.
+    pub over_one: Option<Summary>,
+    /// What the system saw.
+    #[serde(flatten)]
+    pub system: System,
     /// Nanoseconds as published, of three runs.
     pub published_ns: Option<Summary>,
 }
@@ -121,9 +142,8 @@ fn at_threads(
         speed_up: paired(&runs, &one, gain),
         against_loop: paired(&runs, &one, against_loop).filter(|found| found.mean.is_finite()),
         against_unlocked: bare.and_then(|bare| paired(&runs, &bare, gain)),
-        busy: summary(&runs, |row| row.took.processor_ns as f64 / row.took.whole_ns.max(1) as f64),
-        voluntary: summary(&runs, |row| row.took.voluntary as f64).mean,
-        involuntary: summary(&runs, |row| row.took.involuntary as f64).mean,
+        over_one: paired(&runs, &one, |many, one| gain(one, many)),
+        system: System::of(&runs),
         published_ns,
     }
 }
@@ -135,6 +155,9 @@ pub struct AtIterations {
     pub iterations: u64,
     /// Nanoseconds, where it was run.
     pub time_ns: Summary,
+    /// What the system saw.
+    #[serde(flatten)]
+    pub system: System,
     /// Free blocks when all was freed.
     pub free_blocks: Summary,
     /// Bytes of the heap.
@@ -161,13 +184,13 @@ pub struct Growth {
 }
 
 /// Time and blocks over iterations, of every heap.
-pub fn growths(rows: Rows<'_>, mallocs: &[String]) -> Vec<Growth> {
-    let subjects = rows.subjects(Experiment::Iterations);
-    subjects.iter().map(|subject| growth(rows, subject, mallocs)).collect()
+pub fn growths(rows: Rows<'_>, experiment: Experiment, mallocs: &[String]) -> Vec<Growth> {
+    let subjects = rows.subjects(experiment);
+    subjects.iter().map(|subject| growth(rows, experiment, subject, mallocs)).collect()
 }
 
-fn growth(rows: Rows<'_>, subject: &Subject, mallocs: &[String]) -> Growth {
-    let all = rows.of(Experiment::Iterations, subject);
+fn growth(rows: Rows<'_>, experiment: Experiment, subject: &Subject, mallocs: &[String]) -> Growth {
+    let all = rows.of(experiment, subject);
     let threads = all.first().map_or(1, |row| row.cell.threads);
     let on = On::of(subject, mallocs);
     let paper = on.fit.filter(|_| on.sharing == Some(Sharing::PaperLock));
@@ -181,6 +204,7 @@ fn growth(rows: Rows<'_>, subject: &Subject, mallocs: &[String]) -> Growth {
             AtIterations {
                 iterations,
                 time_ns: summary(&runs, |row| row.took.wall_ns as f64),
+                system: System::of(&runs),
                 free_blocks: summary(&runs, |row| row.blocks.map_or(0, |b| b.0) as f64),
                 heap_bytes: summary(&runs, |row| row.heap_bytes as f64),
                 external: (!external.is_empty()).then(|| Summary::of(&external)),
@@ -213,6 +237,9 @@ pub struct AtAllocations {
     pub allocations: u64,
     /// Nanoseconds, making and joining of threads included.
     pub time_ns: Summary,
+    /// What the system saw.
+    #[serde(flatten)]
+    pub system: System,
     /// The same of the program without threads.
     pub alone_ns: Summary,
 }
@@ -251,6 +278,7 @@ fn sweep(rows: Rows<'_>, subject: &Subject, threads: usize, mallocs: &[String]) 
             (!bare.is_empty()).then(|| AtAllocations {
                 allocations,
                 time_ns: summary(&runs, whole),
+                system: System::of(&runs),
                 alone_ns: summary(&bare, whole),
             })
         })
@@ -281,6 +309,9 @@ pub struct Series {
     pub threads: usize,
     /// Sequences a second.
     pub rate: Summary,
+    /// What the system saw.
+    #[serde(flatten)]
+    pub system: System,
     /// Bytes of the heap; of a malloc, resident memory.
     pub heap_bytes: Summary,
     /// Free blocks, with what still lived.
@@ -321,6 +352,7 @@ fn one_series(runs: &[&Row], on: On, pattern: Pattern, threads: usize) -> Series
         pattern,
         threads,
         rate: summary(runs, Row::rate),
+        system: System::of(runs),
         heap_bytes: summary(runs, |row| row.heap_bytes as f64),
         free_blocks: of(|row| row.blocks.map(|blocks| blocks.0 as f64)),
         used_blocks: of(|row| row.blocks.map(|blocks| blocks.1 as f64)),
@@ -337,6 +369,9 @@ pub struct Calls {
     pub threads: usize,
     /// Nanoseconds of a call, of the run in the middle.
     pub latency: Latency,
+    /// What the system saw of all runs.
+    #[serde(flatten)]
+    pub system: System,
     /// Of the times a lock was taken, how many met another thread there.
     pub contended: Option<f64>,
     /// Mean wait for a lock, in nanoseconds.
@@ -372,6 +407,7 @@ pub fn calls(rows: Rows<'_>, mallocs: &[String]) -> Vec<Calls> {
                 on: On::of(&subject, mallocs),
                 threads,
                 latency,
+                system: System::of(&runs),
                 contended: each(locks.contended),
                 wait_ns: each(locks.wait_ns),
                 hold_ns: each(locks.hold_ns),
@@ -422,6 +458,7 @@ mod tests {
         let point = |&(allocations, time, alone)| AtAllocations {
             allocations,
             time_ns: summary(time),
+            system: System::of(&[]),
             alone_ns: summary(alone),
         };
         times.iter().map(point).collect()

@@ -146,7 +146,7 @@ impl Page<'_> {
                 pairs.filter_map(|(&p, cell)| Some((f64::from(p), of(cell)?))).collect::<Vec<_>>()
             };
             let mut line = |name: String, colour, points| {
-                series.push(Series { name, colour, points });
+                series.push(Series::new(name, colour, points));
             };
             line(format!("{page}, paper"), 2 * index, points(|cell| cell.published));
             line(format!("{page}, ours"), 2 * index + 1, points(|cell| Some(cell.ours)));
@@ -227,7 +227,7 @@ impl Page<'_> {
             let Some(one) = of.iter().find(|row| base(row)) else { continue };
             let speed = |row: &&Row| one.time_ns as f64 / row.time_ns.max(1) as f64;
             let points = of.iter().map(|row| (f64::from(row.processors), speed(row))).collect();
-            series.push(Series { name: (*name).to_owned(), colour, points });
+            series.push(Series::new(*name, colour, points));
             let mut cells = vec![Cell::text(*name)];
             cells.extend(of.iter().map(|row| {
                 let waited = row.contended as f64 * 100.0 / row.calls.max(1) as f64;

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// A curve over hours; the axis counts seconds, and writes minutes.
 fn series(name: &str, colour: usize, hours: &[f64], y: &[f64]) -> Series {
     let points = hours.iter().map(|hours| hours * 3_600.0).zip(y.iter().copied()).collect();
-    Series { name: name.to_owned(), colour, points }
+    Series::new(name, colour, points)
 }
 
 fn chart(id: &str, title: &str, y: &'static str, series: Vec<Series>) -> String {
@@ -178,11 +178,7 @@ pub fn sweep(results: &Results, workload: &str) -> String {
         let point = (row.copied_per_freed * 1_000.0, row.c * 100.0);
         match lines.iter_mut().find(|line| line.name == row.policy) {
             Some(line) => line.points.push(point),
-            None => lines.push(Series {
-                name: row.policy.clone(),
-                colour: lines.len() % 6,
-                points: vec![point],
-            }),
+            None => lines.push(Series::new(&row.policy, lines.len() % 6, vec![point])),
         }
     }
     lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.0.total_cmp(&b.0)));

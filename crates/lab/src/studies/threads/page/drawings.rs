@@ -1,5 +1,6 @@
 //! The plots.
 
+use super::super::super::statistics::Summary;
 use super::super::heaps::{Blocks, Fit, Sharing};
 use super::super::published;
 use super::super::results::Results;
@@ -18,23 +19,44 @@ fn chart(id: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>) -> String
     LineChart { id, title, description, x, y, ground: None, series }.draw()
 }
 
-/// Numbered for their colours; without those that have no point.
-fn coloured(lines: impl IntoIterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Series> {
+/// A place on the x axis with what was measured there.
+type At = (f64, Summary);
+
+/// Numbered for their colours; without those that have no point. With the intervals of their points, on a
+/// logarithmic axis at most down to a tenth of the point.
+fn coloured(lines: impl IntoIterator<Item = (String, Vec<At>)>) -> Vec<Series> {
     let lines = lines.into_iter().filter(|(_, points)| !points.is_empty()).enumerate();
-    lines.map(|(colour, (name, points))| Series { name, colour, points }).collect()
+    let interval = |at: &At| {
+        let Summary { mean, half_width, .. } = at.1;
+        ((mean - half_width).max(mean / 10.0), mean + half_width)
+    };
+    let line = |(colour, (name, at)): (usize, (String, Vec<At>))| Series {
+        spread: at.iter().map(interval).collect(),
+        ..Series::new(name, colour, at.iter().map(|at| (at.0, at.1.mean)).collect())
+    };
+    lines.map(line).collect()
+}
+
+/// Of the quotient of what was measured apart.
+fn over(above: Summary, below: Summary) -> Summary {
+    let mean = above.mean / below.mean;
+    let share = (above.half_width / above.mean).hypot(below.half_width / below.mean);
+    Summary { mean, half_width: mean * share, ..Summary::default() }
 }
 
 /// Time over the time of one thread, published and ours.
 pub fn relative_times(results: &Results) -> String {
     let ours = results.threads.iter().filter(|curve| is_the_papers(&curve.on)).map(|curve| {
-        let one = curve.at(1).map_or(f64::NAN, |point| point.time_ns.mean);
-        let points = curve.points.iter().map(|p| (p.threads as f64, p.time_ns.mean / one));
-        let points = points.filter(|point| point.1.is_finite()).collect();
+        let at = |point: &AtThreads| Some((point.threads as f64, point.over_one?));
+        let points = curve.points.iter().filter_map(at).collect();
         (format!("{}, here", curve.on.fit.map_or("", Fit::name)), points)
     });
     let published = Fit::ALL.into_iter().map(|fit| {
-        let one = published::by_threads(fit, 1).map_or(f64::NAN, |summary| summary.mean);
-        let at = |&n: &usize| Some((n as f64, published::by_threads(fit, n)?.mean / one));
+        let time = |n: usize| published::by_threads(fit, n);
+        let at = |&n: &usize| match n {
+            1 => Some((1.0, Summary { mean: 1.0, ..Summary::default() })),
+            n => Some((n as f64, over(time(n)?, time(1)?))),
+        };
         (format!("{}, paper", fit.name()), published::THREADS.iter().filter_map(at).collect())
     });
     let series = coloured(ours.chain(published));
@@ -70,7 +92,7 @@ fn few(results: &Results) -> Vec<(String, &Curve)> {
 
 fn over_threads(
     curves: Vec<(String, &Curve)>,
-    value: impl Fn(&AtThreads) -> Option<f64>,
+    value: impl Fn(&AtThreads) -> Option<Summary>,
 ) -> Vec<Series> {
     coloured(curves.into_iter().map(|(name, curve)| {
         let at = |point: &AtThreads| Some((point.threads as f64, value(point)?));
@@ -80,7 +102,7 @@ fn over_threads(
 
 /// Speed-up over threads.
 pub fn speed_ups(results: &Results) -> String {
-    let series = over_threads(few(results), |point| point.speed_up.map(|found| found.mean));
+    let series = over_threads(few(results), |point| point.speed_up);
     let x = Axis::linear(here(results, "threads"), Unit::Count);
     let y = Axis::linear("speed-up", Unit::Times);
     chart("speed-up-chart", "Speed-up over threads", x, y, series)
@@ -89,7 +111,7 @@ pub fn speed_ups(results: &Results) -> String {
 /// Sequences a second over threads.
 pub fn rates(results: &Results) -> String {
     let curves = few(results).into_iter().filter(|(name, _)| name != "no allocations").collect();
-    let series = over_threads(curves, |point| Some(point.rate.mean));
+    let series = over_threads(curves, |point| Some(point.rate));
     let x = Axis::linear(here(results, "threads"), Unit::Count);
     let y = Axis::log("sequences a second", Unit::Count);
     chart("rate-chart", "Sequences a second over threads", x, y, series)
@@ -105,11 +127,11 @@ pub fn growth(results: &Results) -> String {
     };
     let ours = Fit::ALL.into_iter().map(|fit| {
         let points = of(fit).into_iter().flat_map(|growth| &growth.points);
-        let points = points.map(|p| (p.iterations as f64, p.time_ns.mean)).collect();
+        let points = points.map(|p| (p.iterations as f64, p.time_ns)).collect();
         (format!("{}, here", fit.name()), points)
     });
     let published = Fit::ALL.into_iter().map(|fit| {
-        let at = |n: u64| Some((n as f64, published::by_iterations(fit, n)?.mean));
+        let at = |n: u64| Some((n as f64, published::by_iterations(fit, n)?));
         let points = [10, 20, 30, 40, 50, 100].into_iter().filter_map(at).collect();
         (format!("{}, paper", fit.name()), points)
     });
@@ -129,13 +151,13 @@ pub fn sweep(results: &Results) -> String {
     };
     let shown = [Sharing::PaperLock, Sharing::MutexStd, Sharing::Stripes, Sharing::PerThread];
     let alone = shown.iter().find_map(|&sharing| first(sharing)).map(|sweep| {
-        let points = sweep.points.iter().map(|p| (p.allocations as f64, p.alone_ns.mean));
+        let points = sweep.points.iter().map(|p| (p.allocations as f64, p.alone_ns));
         ("without threads".to_owned(), points.collect())
     });
     let shared = shown.iter().filter_map(|&sharing| first(sharing));
     let freehold = results.allocations.iter().filter(|sweep| sweep.on.name == "freehold");
     let shared = shared.chain(freehold).map(|sweep| {
-        let points = sweep.points.iter().map(|p| (p.allocations as f64, p.time_ns.mean)).collect();
+        let points = sweep.points.iter().map(|p| (p.allocations as f64, p.time_ns)).collect();
         (sweep.on.sharing.map_or("Freehold", Sharing::name).to_owned(), points)
     });
     let series = coloured(alone.into_iter().chain(shared));

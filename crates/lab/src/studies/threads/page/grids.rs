@@ -6,7 +6,7 @@ use super::super::laws::{Estimate, Law};
 use super::super::patterns::Pattern;
 use super::super::results::Results;
 use super::super::rows::On;
-use super::super::tables::{AtThreads, Curve, Series};
+use super::super::tables::{AtThreads, Curve, Growth, Series, Sweep, System};
 use crate::human;
 use crate::report::html::{self, Cell};
 
@@ -83,22 +83,88 @@ fn is_shown(on: &On) -> bool {
     on.fit.is_none_or(|fit| fit == Fit::First) && on.blocks.is_none_or(|b| b == Blocks::List)
 }
 
-/// Busy processors and context switches.
-pub fn utilisation(results: &Results) -> String {
-    let counts: Vec<usize> =
-        counts(&results.steady).into_iter().filter(|n| [1, 2, 4, 20].contains(n)).collect();
-    let rows = results.steady.iter().filter(|curve| is_shown(&curve.on)).map(|curve| {
-        let cells = over_threads(curve, &counts, |point| Cell {
-            note: Some(format!(
-                "{} + {} switches",
-                human::number(point.voluntary),
-                human::number(point.involuntary)
-            )),
-            ..Cell::text(format!("{:.2}", point.busy.mean))
-        });
+/// A time or a rate, and what the system saw meanwhile.
+fn beside(shown: String, system: &System) -> Cell {
+    let note = format!(
+        "{:.2} busy, {} + {}",
+        system.busy.mean,
+        human::number(system.voluntary),
+        human::number(system.involuntary)
+    );
+    Cell { note: Some(note), ..Cell::text(shown) }
+}
+
+/// Busy processors and context switches beside the times, or the rates, over threads.
+pub fn system_over_threads(curves: &[Curve], shown: impl Fn(&AtThreads) -> String) -> String {
+    let counts = counts(curves);
+    let rows = curves.iter().map(|curve| {
+        let cells = over_threads(curve, &counts, |point| beside(shown(point), &point.system));
         std::iter::once(Cell::text(&curve.on.name)).chain(cells).collect()
     });
-    grid("Busy processors, and context switches", heads("threads", &counts), rows.collect())
+    grid(
+        "Busy processors and context switches over threads",
+        heads("threads", &counts),
+        rows.collect(),
+    )
+}
+
+/// A table of what was measured at several amounts: a row a subject, a column an amount.
+fn by_amount<T>(
+    caption: &str,
+    first: &str,
+    subjects: impl Iterator<Item = (String, Vec<(u64, T)>)>,
+    cell: impl Fn(&T) -> Cell,
+) -> String {
+    let subjects: Vec<(String, Vec<(u64, T)>)> = subjects.collect();
+    let mut amounts: Vec<u64> = subjects.iter().flat_map(|s| s.1.iter().map(|at| at.0)).collect();
+    amounts.sort_unstable();
+    amounts.dedup();
+    let rows = subjects.iter().map(|(name, points)| {
+        let at = |amount: &u64| points.iter().find(|point| point.0 == *amount);
+        let cells = amounts.iter().map(|amount| at(amount).map_or_else(none, |at| cell(&at.1)));
+        std::iter::once(Cell::text(name)).chain(cells).collect()
+    });
+    let shown = amounts.iter().map(|&amount| human::exact(amount));
+    grid(caption, heads(first, shown), rows.collect())
+}
+
+/// The name of a heap with how its blocks are kept.
+fn with_blocks(on: &On) -> String {
+    on.blocks.map_or(on.name.clone(), |blocks| format!("{}, {}", on.name, blocks.name()))
+}
+
+/// Times over iterations, and what the system saw.
+pub fn system_over_iterations(growths: &[Growth]) -> String {
+    let subjects = growths.iter().map(|growth| {
+        let points = growth.points.iter().map(|point| (point.iterations, point));
+        (with_blocks(&growth.on), points.collect())
+    });
+    by_amount("Time over iterations", "iterations", subjects, |point| {
+        beside(human::nanoseconds(point.time_ns.mean), &point.system)
+    })
+}
+
+/// Times over allocations, and what the system saw.
+pub fn system_over_allocations(sweeps: &[Sweep]) -> String {
+    let subjects = sweeps.iter().map(|sweep| {
+        let points = sweep.points.iter().map(|point| (point.allocations, point));
+        (with_blocks(&sweep.on), points.collect())
+    });
+    by_amount("Time over allocations", "allocations", subjects, |point| {
+        beside(human::nanoseconds(point.time_ns.mean), &point.system)
+    })
+}
+
+/// The list with more lengths.
+pub fn lengths(results: &Results) -> String {
+    let subjects = results.lengths.iter().map(|growth| {
+        let points = growth.points.iter().map(|point| (point.iterations, point));
+        (with_blocks(&growth.on), points.collect())
+    });
+    by_amount("Time and free blocks with more lengths", "iterations", subjects, |point| Cell {
+        note: Some(format!("{} free blocks", human::exact(point.free_blocks.mean as u64))),
+        ..Cell::text(human::nanoseconds(point.time_ns.mean))
+    })
 }
 
 fn estimate(found: Estimate) -> Cell {
@@ -211,6 +277,15 @@ pub fn crossings(results: &Results) -> String {
 
 /// Rates by pattern, at the highest number of threads.
 pub fn series(results: &Results) -> String {
+    by_pattern(results, |series| mean(&series.rate, 1e6, 2))
+}
+
+/// The same, and what the system saw.
+pub fn system_by_pattern(results: &Results) -> String {
+    by_pattern(results, |series| beside(format!("{:.2}", series.rate.mean / 1e6), &series.system))
+}
+
+fn by_pattern(results: &Results, cell: impl Fn(&Series) -> Cell) -> String {
     let most = results.series.iter().map(|series| series.threads).max().unwrap_or(1);
     let mut names: Vec<&On> = Vec::new();
     for series in results.series.iter().filter(|series| series.threads == most) {
@@ -224,7 +299,7 @@ pub fn series(results: &Results) -> String {
                 .series
                 .iter()
                 .find(|s| (&s.on, s.pattern, s.threads) == (on, pattern, most));
-            found.map_or_else(none, |series| mean(&series.rate, 1e6, 2))
+            found.map_or_else(none, &cell)
         });
         std::iter::once(Cell::text(&on.name)).chain(cells).collect()
     });
@@ -277,9 +352,28 @@ pub fn calls(results: &Results) -> String {
             calls.hold_ns.map_or_else(none, ns),
             share(calls.in_vain),
             Cell { note: most.map(|most| format!("one by {most}")), ..overtaken },
+            Cell::text(format!("{:.2}", calls.system.busy.mean)),
+            Cell::text(format!(
+                "{} + {}",
+                human::number(calls.system.voluntary),
+                human::number(calls.system.involuntary)
+            )),
         ]
     });
-    let heads =
-        heads("", ["p50", "p99", "longest", "contended", "wait", "hold", "in vain", "overtaken"]);
+    let heads = heads(
+        "",
+        [
+            "p50",
+            "p99",
+            "longest",
+            "contended",
+            "wait",
+            "hold",
+            "in vain",
+            "overtaken",
+            "busy",
+            "switches",
+        ],
+    );
     grid("Single calls and locks", heads, rows.collect())
 }
