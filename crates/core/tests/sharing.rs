@@ -1,74 +1,22 @@
 //! The ways to share a heap on real threads, and the starvation that the lock of the paper implies.
 #![cfg(not(loom))]
 
+mod sharing_common;
+
 use freehold_core::blocks::{
     BestFit, BestFitList, FirstFit, FirstFitList, Region, Search, Unmerged, WorstFit, WorstFitList,
 };
 use freehold_core::heap::sharing::{
-    Exclusive, Handle, Monitor, OneLock, PerThread, ReadWrite, ReaderWriter, Sharing, Starvation,
-    Striped, WriterFirst,
+    Handle, OneLock, PerThread, ReadWrite, ReaderWriter, Sharing, Starvation, Striped, WriterFirst,
 };
 use freehold_core::policy::{Inspect, Policy};
 use freehold_core::units::Align;
 use proptest::prelude::*;
+use sharing_common::{Over, Posix, Sendable, alloc, free};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Barrier, Condvar, Mutex, mpsc};
+use std::sync::{Barrier, mpsc};
 use std::thread;
-
-/// A mutex and a condition variable.
-#[derive(Default)]
-struct Posix(Mutex<()>, Condvar);
-
-// SAFETY: the guard lives until the closure has run.
-unsafe impl Exclusive for Posix {
-    fn with<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _held = self.0.lock().unwrap();
-        work()
-    }
-}
-
-// SAFETY: both closures run under the mutex.
-unsafe impl Monitor for Posix {
-    fn enter(&self, mut ready: impl FnMut() -> bool) {
-        let mut held = self.0.lock().unwrap();
-        while !ready() {
-            held = self.1.wait(held).unwrap();
-        }
-    }
-
-    fn leave(&self, change: impl FnOnce() -> bool) {
-        let _held = self.0.lock().unwrap();
-        if change() {
-            self.1.notify_all();
-        }
-    }
-}
-
-/// Memory for a region, and what is over it.
-struct Over<H> {
-    heap: H,
-    _memory: Vec<u128>,
-}
-
-impl<H> Over<H> {
-    fn new(bytes: usize, heap: impl FnOnce(Region) -> H) -> Over<H> {
-        let mut memory = vec![0u128; bytes / 16];
-        let base = NonNull::new(memory.as_mut_ptr().cast()).unwrap();
-        // SAFETY: the vector lives as long as the heap, and nobody else touches it.
-        let region = unsafe { Region::new(base, bytes as u64) }.unwrap();
-        Over { heap: heap(region), _memory: memory }
-    }
-}
-
-fn alloc(handle: &mut impl Handle, size: u64) -> Option<NonNull<u8>> {
-    handle.alloc(size, Align::ONE, &mut ())
-}
-
-fn free(handle: &mut impl Handle, payload: NonNull<u8>) {
-    // SAFETY: the tests free once what they have allocated.
-    unsafe { handle.free(payload, &mut ()) };
-}
 
 /// Waits for something that another thread is about to do.
 fn until(what: impl Fn() -> bool) {
@@ -82,7 +30,7 @@ fn until(what: impl Fn() -> bool) {
 #[test]
 fn the_lock_of_the_paper_starves_a_reader() {
     const TURNS: u64 = 200;
-    let lock = WriterFirst::new(Posix::default());
+    let lock = WriterFirst::new(Posix::new());
     let (turns, reads) = (AtomicU64::new(0), AtomicU64::new(0));
     let stream = || {
         while turns.fetch_add(1, Ordering::SeqCst) < TURNS {
@@ -107,7 +55,7 @@ fn the_lock_of_the_paper_starves_a_reader() {
 /// And without writers, readers read together.
 #[test]
 fn readers_of_the_lock_of_the_paper_are_in_together() {
-    let lock = WriterFirst::new(Posix::default());
+    let lock = WriterFirst::new(Posix::new());
     let both = Barrier::new(2);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -172,9 +120,9 @@ fn schemes_choose_alike<P: Search + Send + Sync>(
     bare.heap.0.0.check().unwrap();
     macro_rules! same {
         ($make:expr) => {
-            let over = Over::new(BYTES, |region| (region.base().addr().get(), $make(region)));
-            let (base, mut heap) = over.heap;
-            let found = places(&mut heap.handle(0).unwrap(), base, calls);
+            let mut over = Over::new(BYTES, |region| (region.base().addr().get(), $make(region)));
+            let (base, heap) = &mut over.heap;
+            let found = places(&mut heap.handle(0).unwrap(), *base, calls);
             prop_assert_eq!(&found, &expected);
             heap.inspect(|policy| {
                 policy.check().unwrap();
@@ -183,9 +131,9 @@ fn schemes_choose_alike<P: Search + Send + Sync>(
         };
     }
     let policy = |region| P::new(region).unwrap();
-    same!(|region| OneLock::new(policy(region), Posix::default()));
-    same!(|region| ReaderWriter::new(policy(region), WriterFirst::new(Posix::default())));
-    same!(|region| Striped::<Vec<_>, P, _>::new(region, 1, Posix::default).unwrap());
+    same!(|region| OneLock::new(policy(region), Posix::new()));
+    same!(|region| ReaderWriter::new(policy(region), WriterFirst::new(Posix::new())));
+    same!(|region| Striped::<Vec<_>, P, _>::new(region, 1, Posix::new).unwrap());
     same!(|region| PerThread::<Vec<_>, P>::new(region, 1).unwrap());
     Ok(())
 }
@@ -208,17 +156,15 @@ proptest! {
     }
 }
 
-/// A block that may be freed by another thread.
-struct Sendable(NonNull<u8>, u64);
+/// A block for another thread, and what was written into it.
+struct Marked(Sendable, u64);
 
-// SAFETY: a payload may be freed by any thread.
-unsafe impl Send for Sendable {}
-
-impl Sendable {
+impl Marked {
     fn check_and_free(self, handle: &mut impl Handle) {
+        let Marked(Sendable(payload), mark) = self;
         // SAFETY: the sender wrote eight bytes, and gave them up.
-        assert_eq!(unsafe { self.0.cast::<u64>().read() }, self.1);
-        free(handle, self.0);
+        assert_eq!(unsafe { payload.cast::<u64>().read() }, mark);
+        free(handle, payload);
     }
 }
 
@@ -227,12 +173,12 @@ const THREADS: usize = 4;
 /// Each thread marks what it allocates, frees half of it and hands the rest to its neighbour, who looks
 /// at the marks and frees it.
 fn nothing_is_lost<H: Sharing>(bytes: usize, make: impl FnOnce(Region) -> H) {
-    let Over { mut heap, _memory } = Over::new(bytes, make);
+    let mut over = Over::new(bytes, make);
     const ROUNDS: u64 = 400;
-    let (to, from): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel::<Sendable>()).unzip();
+    let (to, from): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel::<Marked>()).unzip();
     thread::scope(|scope| {
         for (number, inbox) in from.into_iter().enumerate() {
-            let (heap, next) = (&heap, to[(number + 1) % THREADS].clone());
+            let (heap, next) = (&over.heap, to[(number + 1) % THREADS].clone());
             scope.spawn(move || {
                 let mut handle = heap.handle(number).expect("a handle a thread");
                 for round in 0..ROUNDS {
@@ -242,7 +188,7 @@ fn nothing_is_lost<H: Sharing>(bytes: usize, make: impl FnOnce(Region) -> H) {
                     // SAFETY: at least eight bytes that are this thread's alone.
                     unsafe { payload.cast::<u64>().write(mark) };
                     if round % 2 == 0 {
-                        next.send(Sendable(payload, mark)).unwrap();
+                        next.send(Marked(Sendable(payload), mark)).unwrap();
                     } else {
                         free(&mut handle, payload);
                     }
@@ -255,7 +201,7 @@ fn nothing_is_lost<H: Sharing>(bytes: usize, make: impl FnOnce(Region) -> H) {
         }
         drop(to);
     });
-    heap.inspect(|policy| {
+    over.heap.inspect(|policy| {
         policy.check().unwrap();
         assert_eq!((policy.totals().used_blocks, policy.totals().free_blocks), (0, 1));
     });
@@ -265,12 +211,12 @@ fn nothing_is_lost<H: Sharing>(bytes: usize, make: impl FnOnce(Region) -> H) {
 fn threads_share_without_loss() {
     const BYTES: usize = 4 << 20;
     let policy = |region| FirstFitList::new(region).unwrap();
-    nothing_is_lost(BYTES, |region| OneLock::new(policy(region), Posix::default()));
+    nothing_is_lost(BYTES, |region| OneLock::new(policy(region), Posix::new()));
     nothing_is_lost(BYTES, |region| {
-        ReaderWriter::new(policy(region), WriterFirst::new(Posix::default()))
+        ReaderWriter::new(policy(region), WriterFirst::new(Posix::new()))
     });
     nothing_is_lost(BYTES, |region| {
-        Striped::<Vec<_>, FirstFitList, _>::new(region, 3, Posix::default).unwrap()
+        Striped::<Vec<_>, FirstFitList, _>::new(region, 3, Posix::new).unwrap()
     });
     nothing_is_lost(BYTES, |region| {
         PerThread::<Vec<_>, FirstFitList>::new(region, THREADS as u32).unwrap()

@@ -4,79 +4,17 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p freehold-core --test sharing_loom`
 #![cfg(loom)]
 
-use freehold_core::blocks::{FirstFitList, Region};
+mod sharing_common;
+
+use freehold_core::blocks::FirstFitList;
 use freehold_core::heap::sharing::{
-    Exclusive, Handle, Monitor, OneLock, PerThread, ReadWrite, ReaderWriter, Sharing, Striped,
-    WriterFirst,
+    OneLock, PerThread, ReadWrite, ReaderWriter, Sharing, Striped, WriterFirst,
 };
 use freehold_core::policy::{Inspect, Policy};
-use freehold_core::units::Align;
-use loom::sync::{Arc, Condvar, Mutex};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
 use loom::thread;
-use std::ptr::NonNull;
-
-struct Plain(Mutex<()>);
-
-impl Plain {
-    fn new() -> Plain {
-        Plain(Mutex::new(()))
-    }
-}
-
-// SAFETY: loom's mutex.
-unsafe impl Exclusive for Plain {
-    fn with<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _held = self.0.lock().unwrap();
-        work()
-    }
-}
-
-struct Posix(Mutex<()>, Condvar);
-
-impl Posix {
-    fn new() -> Posix {
-        Posix(Mutex::new(()), Condvar::new())
-    }
-}
-
-// SAFETY: both closures run under loom's mutex.
-unsafe impl Monitor for Posix {
-    fn enter(&self, mut ready: impl FnMut() -> bool) {
-        let mut held = self.0.lock().unwrap();
-        while !ready() {
-            held = self.1.wait(held).unwrap();
-        }
-    }
-
-    fn leave(&self, change: impl FnOnce() -> bool) {
-        let _held = self.0.lock().unwrap();
-        if change() {
-            self.1.notify_all();
-        }
-    }
-}
-
-/// Memory of one model, and the heap over it.
-struct Model<H> {
-    heap: H,
-    _memory: Vec<u128>,
-}
-
-impl<H> Model<H> {
-    fn new(granules: usize, heap: impl FnOnce(Region) -> H) -> Model<H> {
-        let mut memory = vec![0u128; granules];
-        let base = NonNull::new(memory.as_mut_ptr().cast()).unwrap();
-        // SAFETY: the vector is the model's, which drops the heap first.
-        let region = unsafe { Region::new(base, 16 * granules as u64) }.unwrap();
-        Model { heap: heap(region), _memory: memory }
-    }
-}
-
-/// A block that another thread may free.
-struct Sendable(NonNull<u8>);
-
-// SAFETY: a payload may be freed by any thread.
-unsafe impl Send for Sendable {}
+use sharing_common::{Over, Posix, Sendable, alloc, free};
 
 fn model(run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -84,19 +22,10 @@ fn model(run: impl Fn() + Send + Sync + 'static) {
     builder.check(run);
 }
 
-fn alloc(handle: &mut impl Handle, size: u64) -> Option<NonNull<u8>> {
-    handle.alloc(size, Align::ONE, &mut ())
-}
-
-fn free(handle: &mut impl Handle, payload: NonNull<u8>) {
-    // SAFETY: the models free once what they have allocated.
-    unsafe { handle.free(payload, &mut ()) };
-}
-
 /// Nothing is handed out any more, nothing is lost, every structure is whole.
-fn assert_whole<H: Sharing>(model: Arc<Model<H>>) {
-    let mut model = Arc::try_unwrap(model).ok().expect("all threads have ended");
-    model.heap.inspect(|policy| {
+fn assert_whole<H: Sharing>(over: Arc<Over<H>>) {
+    let mut over = Arc::try_unwrap(over).ok().expect("all threads have ended");
+    over.heap.inspect(|policy| {
         policy.check().unwrap();
         let totals = policy.totals();
         assert_eq!((totals.used_blocks, totals.free), (0, totals.capacity));
@@ -105,7 +34,7 @@ fn assert_whole<H: Sharing>(model: Arc<Model<H>>) {
 
 /// Two threads hold a block each at once, then give it back.
 fn blocks_are_handed_out_once<H: Sharing + Send + 'static>(
-    make: impl Fn() -> Model<H> + Send + Sync + 'static,
+    make: impl Fn() -> Over<H> + Send + Sync + 'static,
 ) {
     model(move || {
         let shared = Arc::new(make());
@@ -131,14 +60,14 @@ fn blocks_are_handed_out_once<H: Sharing + Send + 'static>(
 #[test]
 fn one_lock() {
     blocks_are_handed_out_once(|| {
-        Model::new(8, |region| OneLock::new(FirstFitList::new(region).unwrap(), Plain::new()))
+        Over::new(128, |region| OneLock::new(FirstFitList::new(region).unwrap(), Posix::new()))
     });
 }
 
 #[test]
 fn reader_writer_under_the_lock_of_the_paper() {
     blocks_are_handed_out_once(|| {
-        Model::new(8, |region| {
+        Over::new(128, |region| {
             ReaderWriter::new(FirstFitList::new(region).unwrap(), WriterFirst::new(Posix::new()))
         })
     });
@@ -147,8 +76,8 @@ fn reader_writer_under_the_lock_of_the_paper() {
 #[test]
 fn stripes() {
     blocks_are_handed_out_once(|| {
-        Model::new(8, |region| {
-            Striped::<Vec<_>, FirstFitList, _>::new(region, 2, Plain::new).unwrap()
+        Over::new(128, |region| {
+            Striped::<Vec<_>, FirstFitList, _>::new(region, 2, Posix::new).unwrap()
         })
     });
 }
@@ -156,7 +85,7 @@ fn stripes() {
 #[test]
 fn a_heap_a_thread() {
     blocks_are_handed_out_once(|| {
-        Model::new(64, |region| PerThread::<Vec<_>, FirstFitList>::new(region, 2).unwrap())
+        Over::new(1024, |region| PerThread::<Vec<_>, FirstFitList>::new(region, 2).unwrap())
     });
 }
 
@@ -164,8 +93,8 @@ fn a_heap_a_thread() {
 fn a_stripe_that_is_full_sends_on_and_takes_back_its_own() {
     model(|| {
         // One block a stripe: both threads begin at the first.
-        let heap = |region| Striped::<Vec<_>, FirstFitList, _>::new(region, 2, Plain::new).unwrap();
-        let shared = Arc::new(Model::new(8, heap));
+        let heap = |region| Striped::<Vec<_>, FirstFitList, _>::new(region, 2, Posix::new).unwrap();
+        let shared = Arc::new(Over::new(128, heap));
         let other = Arc::clone(&shared);
         let second = thread::spawn(move || {
             let mut handle = other.heap.handle(0).unwrap();
@@ -185,7 +114,7 @@ fn a_stripe_that_is_full_sends_on_and_takes_back_its_own() {
 fn what_others_free_comes_back_once() {
     model(|| {
         let heap = |region| PerThread::<Vec<_>, FirstFitList>::new(region, 3).unwrap();
-        let shared = Arc::new(Model::new(3 * 24, heap));
+        let shared = Arc::new(Over::new(1152, heap));
         let mut owner = shared.heap.handle(0).unwrap();
         let blocks = [(); 2].map(|()| alloc(&mut owner, 24).expect("two fit"));
         let senders = blocks.map(|payload| {
@@ -210,7 +139,7 @@ fn what_others_free_comes_back_once() {
 fn a_heap_has_one_owner_at_a_time() {
     model(|| {
         let heap = |region| PerThread::<Vec<_>, FirstFitList>::new(region, 1).unwrap();
-        let shared = Arc::new(Model::new(24, heap));
+        let shared = Arc::new(Over::new(384, heap));
         let other = Arc::clone(&shared);
         let work = |heap: &PerThread<Vec<_>, FirstFitList>, thread| {
             let Some(mut owner) = heap.handle(thread) else { return false };
@@ -226,20 +155,44 @@ fn a_heap_has_one_owner_at_a_time() {
     });
 }
 
+/// A number behind the lock of the paper; loom watches who touches it.
+struct Guarded {
+    lock: WriterFirst<Posix>,
+    number: UnsafeCell<u32>,
+}
+
+impl Guarded {
+    fn read(&self) -> u32 {
+        self.lock.read(|| {
+            self.number.with(|number| {
+                // SAFETY: under the read lock nobody writes.
+                unsafe { *number }
+            })
+        })
+    }
+
+    fn add_one(&self) {
+        self.lock.write(|| {
+            self.number.with_mut(|number| {
+                // SAFETY: under the write lock nobody else reads or writes.
+                unsafe { *number += 1 }
+            });
+        });
+    }
+}
+
 #[test]
 fn the_lock_of_the_paper_keeps_readers_and_writers_apart() {
     model(|| {
-        let lock = Arc::new((WriterFirst::new(Posix::new()), loom::cell::UnsafeCell::new(0u32)));
+        let lock = WriterFirst::new(Posix::new());
+        let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
         let writers = [(); 2].map(|()| {
-            let lock = Arc::clone(&lock);
-            // SAFETY: nobody else reads or writes; loom watches.
-            thread::spawn(move || lock.0.write(|| lock.1.with_mut(|it| unsafe { *it += 1 })))
+            let guarded = Arc::clone(&guarded);
+            thread::spawn(move || guarded.add_one())
         });
-        // SAFETY: nobody writes; loom watches.
-        let seen = lock.0.read(|| lock.1.with(|it| unsafe { *it }));
-        assert!(seen <= 2);
+        assert!(guarded.read() <= 2);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        assert_eq!(lock.0.read(|| lock.1.with(|it| unsafe { *it })), 2);
-        assert_eq!(lock.0.starvation().reads, 2);
+        assert_eq!(guarded.read(), 2);
+        assert_eq!(guarded.lock.starvation().reads, 2);
     });
 }

@@ -185,8 +185,8 @@ pub fn of_the_growth(results: &Results) -> String {
     format!(
         "The lists. {}Ablation, trees: above. Ablation, {} lengths instead of {}: {}",
         a_block_walked(results).unwrap_or_default(),
-        lengths(results, "lengths"),
-        lengths(results, "sizes"),
+        lengths(results, results.settings["lengths"]["times"].as_u64().unwrap_or(1)),
+        lengths(results, 1),
         more_lengths(results)
     )
 }
@@ -213,11 +213,10 @@ fn a_block_walked(results: &Results) -> Option<String> {
     ))
 }
 
-/// How many different lengths a table of the settings asks for.
-fn lengths(results: &Results, table: &str) -> u64 {
-    let to = results.settings[table]["to"].as_u64().unwrap_or(0);
-    let from = results.settings["sizes"]["from"].as_u64().unwrap_or(0);
-    to.div_ceil(GRANULE) - from.saturating_sub(1) / GRANULE
+/// How many different lengths there are among sizes up to so many times the greatest one.
+fn lengths(results: &Results, times: u64) -> u64 {
+    let size = |key: &str| results.settings["sizes"][key].as_u64().unwrap_or(1);
+    (times * size("to")).div_ceil(GRANULE) - (size("from").max(1) - 1) / GRANULE
 }
 
 fn more_lengths(results: &Results) -> String {

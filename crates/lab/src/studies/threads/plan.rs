@@ -78,7 +78,7 @@ struct Iterations {
 
 #[derive(Clone, Debug, Deserialize)]
 struct Lengths {
-    to: u32,
+    times: u32,
     counts: Vec<u64>,
 }
 
@@ -216,6 +216,7 @@ impl Plan {
             ("threads.iterations", asked.threads.iterations),
             ("threads.steady_ms", asked.threads.steady_ms),
             ("iterations.counts", asked.iterations.counts.iter().copied().min().unwrap_or(0)),
+            ("lengths.times", asked.lengths.times.into()),
             ("lengths.counts", asked.lengths.counts.iter().copied().min().unwrap_or(0)),
             ("allocations.counts", asked.allocations.counts.iter().copied().min().unwrap_or(0)),
             ("wish.sequences", asked.wish.sequences),
@@ -250,26 +251,28 @@ impl Plan {
             let why = format!("{to} is less than sizes.from, {from}");
             return Err(SettingsError::value("sizes.to", why));
         }
-        let longer = asked.lengths.to;
-        if longer < to {
-            let why = format!("{longer} is less than sizes.to, {to}: it is there for more lengths");
-            return Err(SettingsError::value("lengths.to", why));
-        }
         let most = self.most_threads().max(asked.stripes as usize) as u64;
         let part = self.region / most;
-        if let Some((key, to)) = [("sizes.to", to), ("lengths.to", longer)]
-            .into_iter()
-            .find(|(_, to)| u64::from(*to) + 64 > part)
-        {
+        if u64::from(to) + 64 > part {
             let why = format!(
                 "{} do not fit into one of {most} parts of {} (a stripe, or a thread's heap); set region \
                  to more, or threads and stripes to fewer",
                 human::bytes(to.into()),
                 human::bytes(self.region)
             );
-            return Err(SettingsError::value(key, why));
+            return Err(SettingsError::value("sizes.to", why));
+        }
+        if self.longer_sizes().is_none_or(|to| u64::from(to) + 64 > self.region) {
+            let why =
+                "so long blocks do not fit into the region; set it to less, or region to more";
+            return Err(SettingsError::value("lengths.times", why));
         }
         Ok(())
+    }
+
+    /// The greatest size of the ablation with more lengths; `None` beyond what sizes can be.
+    fn longer_sizes(&self) -> Option<u32> {
+        self.asked.sizes.to.checked_mul(self.asked.lengths.times)
     }
 
     fn most_threads(&self) -> usize {
@@ -313,10 +316,11 @@ impl Plan {
 
     /// The job of a cell of so many sequences, in the `run`-th run.
     pub fn job(&self, cell: &Cell, sequences: u64, run: u32) -> Job {
-        let Sizes { from, mut to } = self.asked.sizes;
-        if cell.experiment == Experiment::Lengths {
-            to = self.asked.lengths.to;
-        }
+        let Sizes { from, to } = self.asked.sizes;
+        let to = match cell.experiment {
+            Experiment::Lengths => self.longer_sizes().unwrap_or(to),
+            _ => to,
+        };
         Job {
             pattern: cell.pattern,
             threads: cell.threads,
