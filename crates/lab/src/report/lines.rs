@@ -347,6 +347,25 @@ mod tests {
         assert!(places[0] >= 20.0 && places[5] <= 330.0);
     }
 
+    /// Whiskers stand around the points; axes reach to their ends; what is shorter than a pixel is not drawn.
+    #[test]
+    fn intervals_are_drawn_and_seen_whole() {
+        let chart = |spread: Vec<(f64, f64)>| LineChart {
+            id: "speed".into(),
+            title: "Speed".into(),
+            description: "…".into(),
+            x: Axis::linear("threads", Unit::Count),
+            y: Axis::linear("speed-up", Unit::Times),
+            ground: None,
+            series: vec![Series { spread, ..Series::new("loop", 2, vec![(1.0, 1.0), (2.0, 2.0)]) }],
+        };
+        let drawn = chart(vec![(1.0, 1.0), (1.0, 3.0)]).draw();
+        assert_eq!(drawn.matches("class=\"spread s2\"").count(), 1);
+        assert_eq!(drawn.matches("m-3 0h6").count(), 1, "one of the two has an interval");
+        assert!(drawn.contains(">3×<"), "the axis reaches to the end of the interval");
+        assert!(!chart(Vec::new()).draw().contains("class=\"spread"));
+    }
+
     #[test]
     fn seven_lines_become_seven_panels() {
         let series = |n: usize| {

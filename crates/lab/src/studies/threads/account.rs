@@ -198,10 +198,11 @@ fn large_numbers(results: &Results) -> Finding {
         let each: Vec<String> = found
             .iter()
             .map(|sweep| {
-                sweep.crossing.map_or("never".to_owned(), |at| crate::human::count(at as u64))
+                let from = |at: f64| format!("from {}", crate::human::count(at as u64));
+                sweep.crossing.map_or("never".to_owned(), from)
             })
             .collect();
-        parts.push(format!("{} from {}", sharing.name(), each.join(", ")));
+        parts.push(format!("{}: {}", sharing.name(), each.join(", ")));
     }
     let most =
         results.allocations.iter().flat_map(|sweep| &sweep.points).map(|p| p.allocations).max();

@@ -157,10 +157,7 @@ impl Page<'_> {
                     do.";
         let table = grids::lengths(self.results)
             + &system(&grids::system_over_iterations(&self.results.lengths));
-        let title = format!(
-            "Sizes up to {} B",
-            self.results.settings["lengths"]["to"].as_u64().unwrap_or(0)
-        );
+        let title = format!("Sizes {} times as long", self.results.settings["lengths"]["times"]);
         self.figure(out, "lengths", &title, lead, &table, "");
     }
 

@@ -24,6 +24,7 @@ const TINY: &[&str] = &[
     "threads.iterations=1",
     "threads.steady_ms=1",
     "iterations.counts=[1,2]",
+    "lengths.counts=[1,2]",
     "allocations.counts=[10,100]",
     "wish.threads=[1,2]",
     "wish.sequences=200",
@@ -51,6 +52,8 @@ fn every_combination_is_measured_and_reported() {
     assert_eq!(results.account.len(), 6);
     for finding in &results.account {
         assert_ne!(finding.verdict, Verdict::Unknown, "{finding:?}");
+        assert!(!finding.cause.contains("Nothing was measured"), "{finding:?}");
+        assert!(finding.cause.chars().any(|c| c.is_ascii_digit()), "{finding:?}");
     }
     // A law may not be found where the runs are as short as here.
     assert!(results.steady.iter().any(|curve| curve.universal.is_some()));
@@ -99,6 +102,8 @@ fn settings_that_make_no_sense_are_refused_with_what_would() {
     assert!(said("sizes.from=0").contains("at least 1"));
     assert!(said("sizes.to=1G").contains("do not fit into one of 20 parts"));
     assert!(said("sizes.from=2000").contains("sizes.to: 1024 is less"));
+    assert!(said("lengths.times=0").contains("at least 1"));
+    assert!(said("lengths.times=1000000").contains("do not fit into the region"));
     assert!(said("region=some").contains("\"256M\""));
     assert!(said("on.sharing=unlocked").contains("measured anyway"));
     assert!(said("on.fits=next-fit").contains("next-fit"), "{}", said("on.fits=next-fit"));
@@ -112,6 +117,26 @@ fn a_region_that_runs_out_counts_failures() {
     let (_, measured) = tiny(&more, false);
     let failed = |row: &&measure::Row| row.blocks.is_some() && row.failed > 0;
     assert!(measured.rows.iter().any(|row| failed(&row)));
+}
+
+/// With as many lengths as the paper may have had first fit's list grows, which it does not with few.
+#[test]
+fn more_lengths_make_first_fit_s_list_long() {
+    let (plan, measured) =
+        tiny(&["runs=1", "on.fits=first-fit", "region=64M", "lengths.counts=[1,2]"], false);
+    let results = Results::of(&plan, &measured, &[]);
+    let at_end = |growths: &[tables::Growth]| {
+        let is_it = |growth: &&tables::Growth| {
+            (growth.on.blocks, growth.on.sharing)
+                == (Some(Blocks::TreeUnmerged), Some(Sharing::Unlocked))
+        };
+        let found = growths.iter().find(is_it).and_then(|growth| growth.points.last());
+        found.map(|point| (point.iterations, point.free_blocks.mean)).unwrap()
+    };
+    let ((2, few), (2, many)) = (at_end(&results.iterations), at_end(&results.lengths)) else {
+        panic!("two iterations each");
+    };
+    assert!(many > 4.0 * few, "{few} and {many} free blocks");
 }
 
 /// Every call of worst fit splits the longest block, the untouched end of the region.
