@@ -57,14 +57,23 @@ pub struct Finding {
 
 /// The conclusions, in the paper's order.
 pub fn account(results: &Results) -> Vec<Finding> {
-    vec![
+    let mut findings = vec![
         falls_then_rises(results),
         four_threads(results),
         scale_alike(results),
         large_numbers(results),
         longer_lists(results),
         same_fragmentation(results),
-    ]
+    ];
+    findings.iter_mut().for_each(|finding| begin_large(&mut finding.text));
+    findings
+}
+
+/// A sentence that begins with a fit's name begins with a capital letter all the same.
+fn begin_large(sentence: &mut String) {
+    if let Some(first) = sentence.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
 }
 
 pub fn papers(results: &Results) -> Vec<&Curve> {

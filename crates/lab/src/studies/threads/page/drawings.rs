@@ -61,7 +61,7 @@ pub fn relative_times(results: &Results) -> String {
     });
     let series = coloured(ours.chain(published));
     let x = Axis::linear(here(results, "threads"), Unit::Count);
-    let y = Axis::linear("time over that of one thread", Unit::Times);
+    let y = Axis::log("time over that of one thread", Unit::Times);
     chart("relative-times", "Time over threads", x, y, series)
 }
 
