@@ -17,7 +17,7 @@ fn plan(changes: &[&str]) -> Result<Plan, String> {
 
 const TINY: &[&str] = &[
     "runs=2",
-    "region=8M",
+    "region=32M",
     "series=50",
     "stripes=3",
     "threads.counts=[1,2,4,5]",
