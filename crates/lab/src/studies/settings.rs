@@ -106,9 +106,11 @@ impl Settings {
     /// # Errors
     /// When a value cannot be what the type wants.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, SettingsError> {
-        let why = |error: toml::de::Error| SettingsError::Syntax {
-            what: "a setting".to_owned(),
-            why: error.message().to_owned(),
+        let why = |error: toml::de::Error| {
+            // The key stands only in the text: "…\nin `sizes.to`".
+            let text = error.to_string();
+            let key = text.rsplit_once("in `").map_or("a setting", |(_, key)| key.trim_end());
+            SettingsError::value(key.trim_end_matches('`'), error.message())
         };
         self.0.clone().try_into().map_err(why)
     }

@@ -27,6 +27,10 @@ pub const QUICK: &[&str] = &[
 
 /// More threads than that prove nothing and may take the machine down.
 const MOST_THREADS: usize = 1024;
+/// Each is a lock and a list.
+const MOST_STRIPES: u32 = 4096;
+/// Of the series of all threads together: their lists take some hundred bytes an object.
+const MOST_OBJECTS: u64 = 4_000_000;
 /// Sequences of an iteration, as the paper has them.
 pub const ITERATION: u64 = 1000;
 
@@ -237,8 +241,12 @@ impl Plan {
         if asked.on.sharing.contains(&Sharing::Unlocked) {
             return bad("on.sharing", "unlocked is measured anyway, on one thread".into());
         }
-        if asked.series > 1_000_000 || asked.stripes > 4096 {
-            return bad("series", "at most 1000000, and at most 4096 stripes".into());
+        if asked.stripes > MOST_STRIPES {
+            return bad("stripes", format!("at most {MOST_STRIPES}"));
+        }
+        let most = MOST_OBJECTS / self.most_threads() as u64;
+        if u64::from(asked.series) > most {
+            return bad("series", format!("at most {most} with as many threads as are asked for"));
         }
         self.check_sizes()
     }

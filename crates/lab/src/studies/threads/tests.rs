@@ -101,6 +101,10 @@ fn settings_that_make_no_sense_are_refused_with_what_would() {
     assert!(said("iterations.counts=[10,0]").contains("at least 1 is wanted"));
     assert!(said("sizes.from=0").contains("at least 1"));
     assert!(said("sizes.to=1G").contains("do not fit into one of 20 parts"));
+    assert!(said("sizes.to=5000000000").starts_with("sizes.to: invalid value"));
+    assert!(said("threads.counts=[-1]").starts_with("threads.counts: invalid value"));
+    assert!(said("stripes=5000").starts_with("stripes: at most 4096"));
+    assert!(said("series=1000000").starts_with("series: at most"));
     assert!(said("sizes.from=2000").contains("sizes.to: 1024 is less"));
     assert!(said("lengths.times=0").contains("at least 1"));
     assert!(said("lengths.times=1000000").contains("do not fit into the region"));
