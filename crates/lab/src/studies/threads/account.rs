@@ -70,7 +70,7 @@ pub fn account(results: &Results) -> Vec<Finding> {
 }
 
 /// A sentence that begins with a fit's name begins with a capital letter all the same.
-fn begin_large(sentence: &mut String) {
+fn begin_large(sentence: &mut str) {
     if let Some(first) = sentence.get_mut(..1) {
         first.make_ascii_uppercase();
     }
