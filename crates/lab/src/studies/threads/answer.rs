@@ -102,7 +102,7 @@ fn against_locks(rows: Rows<'_>) -> Option<String> {
             match is_faster(runs, theirs) {
                 Some(true) => faster += 1,
                 found => slower.push(format!(
-                    "{} on {threads} threads ({})",
+                    "{} on {threads} ({})",
                     super::rows::On::of(other, &[]).name,
                     if found.is_some() { "slower" } else { "within noise" }
                 )),

@@ -1,7 +1,7 @@
 //! The installed mallocs and Freehold's: the same jobs in a process of their own, with the library
 //! preloaded.
 //!
-//! One process an allocator for the whole study, which waits for jobs on its standard input, so that
+//! One process an allocator and round, which waits for jobs on its standard input, so that
 //! runs of all allocators take turns. Its own memory comes from the tested malloc too, but not while a
 //! job runs.
 

@@ -138,14 +138,10 @@ pub fn measure(
         known: HashMap::new(),
         interrupted,
     };
-    for (number, malloc) in mallocs.iter().enumerate() {
-        let server = Server::start(command, malloc);
-        let server = server.map_err(|error| study.give_up(number, error.to_string()));
-        study.servers.push(server.ok());
-    }
     let cells = plan.cells(mallocs.len());
     let total = u64::from(plan.runs()) * cells.len() as u64;
     'rounds: for run in 0..plan.runs() {
+        study.start_servers(command);
         for (number, cell) in cells.iter().enumerate() {
             if interrupted.load(Relaxed) {
                 study.measured.interrupted = true;
@@ -159,6 +155,20 @@ pub fn measure(
 }
 
 impl Study<'_> {
+    /// A process anew for every malloc and round, as the heaps are made anew: what a malloc has given back to
+    /// the system while others ran would else be in all rounds but the first.
+    fn start_servers(&mut self, command: &[OsString]) {
+        let before = std::mem::take(&mut self.servers);
+        let is_left = |number: usize| before.get(number).is_none_or(Option::is_some);
+        let wanted: Vec<bool> = (0..self.mallocs.len()).map(is_left).collect();
+        drop(before);
+        for (number, malloc) in self.mallocs.iter().enumerate() {
+            let server = wanted[number].then(|| Server::start(command, malloc)).transpose();
+            let server = server.map_err(|error| self.give_up(number, error.to_string()));
+            self.servers.push(server.ok().flatten());
+        }
+    }
+
     /// One run of the cell, unless it has had its share or would take too long.
     fn cell(&mut self, cell: &Cell, run: u32) -> Result<(), MeasureError> {
         if self.spent.get(cell).is_some_and(|&spent| spent > self.plan.cell_ns()) {
@@ -215,7 +225,7 @@ impl Study<'_> {
         let one_list = heap.sharing.is_locked()
             && !matches!(heap.sharing, Sharing::PaperLock | Sharing::Stripes);
         let telling = self.plan.telling_threads();
-        (one_list && bare > self.plan.cell_ns() as f64 && !telling.contains(&cell.threads)).then(
+        (one_list && bare > self.plan.cell_ns() as f64 / 2.0 && !telling.contains(&cell.threads)).then(
             || {
                 let [one, two, four, most] = telling;
                 format!(
