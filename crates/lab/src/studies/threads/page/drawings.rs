@@ -22,10 +22,10 @@ fn chart(id: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>) -> String
 /// A place on the x axis with what was measured there.
 type At = (f64, Summary);
 
-/// Numbered for their colours; without those that have no point. With the intervals of their points, on a
+/// Numbered for their colours, the same in plots of the same lines; without those that have no point. With the intervals of their points, on a
 /// logarithmic axis at most down to a tenth of the point.
 fn coloured(lines: impl IntoIterator<Item = (String, Vec<At>)>) -> Vec<Series> {
-    let lines = lines.into_iter().filter(|(_, points)| !points.is_empty()).enumerate();
+    let lines = lines.into_iter().enumerate().filter(|(_, (_, points))| !points.is_empty());
     let interval = |at: &At| {
         let Summary { mean, half_width, .. } = at.1;
         ((mean - half_width).max(mean / 10.0), mean + half_width)
@@ -92,17 +92,17 @@ fn few(results: &Results) -> Vec<(String, &Curve)> {
 
 fn over_threads(
     curves: Vec<(String, &Curve)>,
-    value: impl Fn(&AtThreads) -> Option<Summary>,
+    value: impl Fn(&Curve, &AtThreads) -> Option<Summary>,
 ) -> Vec<Series> {
     coloured(curves.into_iter().map(|(name, curve)| {
-        let at = |point: &AtThreads| Some((point.threads as f64, value(point)?));
+        let at = |point: &AtThreads| Some((point.threads as f64, value(curve, point)?));
         (name, curve.points.iter().filter_map(at).collect())
     }))
 }
 
 /// Speed-up over threads.
 pub fn speed_ups(results: &Results) -> String {
-    let series = over_threads(few(results), |point| point.speed_up);
+    let series = over_threads(few(results), |_, point| point.speed_up);
     let x = Axis::linear(here(results, "threads"), Unit::Count);
     let y = Axis::linear("speed-up", Unit::Times);
     chart("speed-up-chart", "Speed-up over threads", x, y, series)
@@ -110,8 +110,9 @@ pub fn speed_ups(results: &Results) -> String {
 
 /// Sequences a second over threads.
 pub fn rates(results: &Results) -> String {
-    let curves = few(results).into_iter().filter(|(name, _)| name != "no allocations").collect();
-    let series = over_threads(curves, |point| Some(point.rate));
+    // A loop that allocates nothing has no rate to compare.
+    let is_heap = |curve: &Curve| curve.on.fit.is_some() || curve.on.is_malloc;
+    let series = over_threads(few(results), |curve, point| is_heap(curve).then_some(point.rate));
     let x = Axis::linear(here(results, "threads"), Unit::Count);
     let y = Axis::log("sequences a second", Unit::Count);
     chart("rate-chart", "Sequences a second over threads", x, y, series)
