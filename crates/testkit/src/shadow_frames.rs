@@ -116,6 +116,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
             per_thousand_freed: 2_000,
             burst: 1_500,
             rest_ms: 4_000,
+            lasting_ms: 1_500,
             ..Eagerness::of(zone.bank_frames)
         };
         let words = vec![(0, 0); zone.frames as usize];
@@ -161,7 +162,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
                 self.change(n, Frames::switch_on, |was, _| was == SetState::Offline)?
             }
             FrameOp::Tidy => self.frames.tidy(&mut ()),
-            FrameOp::Poll(ms, refuse) => self.poll(ms, refuse),
+            FrameOp::Poll(ms, refuse) => self.poll(ms, refuse)?,
             FrameOp::Relieve => drop(self.task.relieve(&mut self.frames, &mut ())),
             FrameOp::Remove(n) => self.remove(n)?,
         }
@@ -183,6 +184,14 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
 
     fn alloc(&mut self, wanted: Request) -> Result<(), String> {
         let before: Vec<_> = self.states();
+        if self.ids.is_multiple_of(4)
+            && let Ok(frame) = self.frames.alloc_awake(wanted, &mut ())
+        {
+            if self.states() != before {
+                return Err(format!("{wanted:?} of sets that are on changed the state of one"));
+            }
+            return self.accept(frame, wanted, &before);
+        }
         match self.frames.alloc(wanted, &mut ()) {
             Ok(frame) => self.accept(frame, wanted, &before),
             Err(AllocError::Order(order)) if order > MAX_ORDER => Ok(()),
@@ -299,10 +308,17 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
         Ok(())
     }
 
-    fn poll(&mut self, ms: u16, refuse: u8) {
+    fn poll(&mut self, ms: u16, refuse: u8) -> Result<(), String> {
         self.now_ms += u64::from(ms);
         self.contents.refuse = refuse;
+        let room = self.frames.room(None);
+        let lasting = self.task.watch(self.now_ms, &self.frames);
+        if lasting > room {
+            return Err(format!("{lasting} frames of room have lasted, of {room}"));
+        }
+        self.task.count_on(u32::from(refuse) * 64);
         self.task.poll(self.now_ms, true, &mut self.frames, &mut self.contents, &mut ());
+        Ok(())
     }
 
     fn remove(&mut self, n: u16) -> Result<(), String> {

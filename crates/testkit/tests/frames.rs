@@ -1,5 +1,6 @@
 //! Every registered page-frame policy under the oracle, and what is promised beside it.
 
+use freehold_core::frames::pages::migrate::{Eagerness, Migrator, Owner};
 use freehold_core::frames::pages::{Adaptive, AdaptivePaper, Admits, Fullest};
 use freehold_core::frames::pages::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
@@ -211,4 +212,70 @@ fn zones_serve_the_near_node_first_and_devices_last() {
     let mut all =
         twice.map(|zone| Frames::<Adaptive>::new(zone, memory.next().unwrap().lend()).unwrap());
     assert_eq!(Zones::new(&mut all, &roles).err(), Some(SetupError::Overlap(Frame(4000))));
+}
+
+/// Two nodes of four banks, the first bank of each half used, one of them freed again.
+#[test]
+fn a_page_comes_from_the_other_node_before_a_bank_is_switched_on() {
+    let zones =
+        [Zone::new(Frame(0), 4 << 10, 1 << 10), Zone::new(Frame(4 << 10), 4 << 10, 1 << 10)];
+    let roles = [0, 1].map(|node| Role { node, admits: Admits::All });
+    for (far_first, expected) in [(false, 0), (true, 1)] {
+        let mut memories =
+            zones.map(|zone| FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap()));
+        let mut memory = memories.iter_mut();
+        let mut all =
+            zones.map(|zone| Frames::<Fullest>::new(zone, memory.next().unwrap().lend()).unwrap());
+        let mut machine = Zones::new(&mut all, &roles).unwrap().far_before_waking(far_first);
+        assert_eq!(machine.alloc(PAGE, 1, &mut ()).unwrap().0, 1, "nothing is on: the near node");
+        let (zone, _) = machine.alloc(PAGE, 0, &mut ()).unwrap();
+        assert_eq!(zone, expected);
+        assert_eq!(machine.alloc(KERNEL_PAGE, 0, &mut ()).unwrap().0, 0, "the kernel's stay near");
+        let on = machine.zones()[0].stats().switched_on;
+        assert_eq!(on, 2 - expected as u64, "a bank for the kernel, and one for the page");
+    }
+}
+
+struct Nobody;
+
+impl Owner for Nobody {
+    fn migrate(&mut self, _: Frame, _: Frame, _: u8) -> bool {
+        true
+    }
+}
+
+#[test]
+fn room_that_a_program_left_a_moment_ago_is_not_moved_into() {
+    let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
+    for lasting_ms in [0, 10_000] {
+        let mut memory = FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap());
+        let mut frames = Frames::<Fullest>::new(zone, memory.lend()).unwrap();
+        let held: Vec<Frame> = (0..2 << 10).map(|_| frames.alloc(PAGE, &mut ()).unwrap()).collect();
+        let eagerness = Eagerness {
+            lasting_ms,
+            slack: 0,
+            per_thousand_freed: 1_000_000,
+            ..Eagerness::of(1 << 10)
+        };
+        let mut task = Migrator::new(Eagerness { rest_ms: 1_000, ..eagerness });
+        let mut off = Vec::new();
+        for second in 0..40_u64 {
+            if second == 15 {
+                for (nth, &frame) in held.iter().enumerate() {
+                    if nth % 4 != 0 {
+                        frames.free(frame, 0, &mut ()).unwrap();
+                    }
+                }
+            }
+            task.watch(second * 1_000, &frames);
+            let pass = task.poll(second * 1_000, true, &mut frames, &mut Nobody, &mut ());
+            if pass.offlined > 0 {
+                off.push(second);
+            }
+        }
+        let waited = off[0] - 15;
+        assert_eq!(off.len(), 1);
+        assert!(waited == 0 && lasting_ms == 0 || (10..=20).contains(&waited), "{waited} s");
+        frames.check().unwrap();
+    }
 }

@@ -26,6 +26,9 @@ pub struct RunSettings {
     pub eagerness: Option<Eagerness>,
     /// Calls of it besides.
     pub triggers: Triggers,
+    /// Whether users' pages rather come from another node than from a bank that must be switched on; slack is
+    /// the whole machine's then.
+    pub far_before_waking: bool,
     /// Whether the policy is told lifetimes.
     pub lifetimes: bool,
     /// The machine is idle in a second in which fewer frames than this were asked for.
@@ -50,6 +53,10 @@ pub struct Sample {
     /// What could be off at best: with K sets pinned (kernel pages, shared), of S frames each and U unmovable frames in
     /// them, M movable frames need K + max(0, ceil((M - (K S - U)) / S)) sets, in every zone.
     pub best: u64,
+    /// And of any policy, wherever the kernel's pages lie: each zone's used frames in as few sets as hold them.
+    pub best_of_any: u64,
+    /// Free in sets that are pinned.
+    pub pinned_free: u64,
     /// Bank sets with kernel pages.
     pub pinned: u32,
     /// Bank sets that the kernel's pages would fill at least.
@@ -67,6 +74,8 @@ pub struct Totals {
     pub failed: u64,
     /// Frames allocated, and freed.
     pub allocated: u64,
+    /// Of those allocated, on another node than the one that asked.
+    pub far: u64,
     /// Of them given back.
     pub freed: u64,
     /// Copied by migration.
@@ -129,6 +138,7 @@ pub fn run<P: Policy>(
         zones.push(Frames::<P>::new(*zone, memory.lend()).map_err(BankMachineError::from)?);
     }
     let zones = Zones::new(&mut zones, &machine.roles).map_err(BankMachineError::from)?;
+    let zones = zones.far_before_waking(settings.far_before_waking);
     let task = |eagerness| vec![Migrator::new(eagerness); machine.zones.len()];
     let mut world = World {
         machine,
@@ -176,7 +186,10 @@ impl<P: Policy> World<'_, '_, '_, P> {
         while got.is_err() && self.relieve() {
             got = self.zones.alloc(wanted, node, &mut ());
         }
-        let Ok((_, frame)) = got else { return false };
+        let Ok((zone, frame)) = got else { return false };
+        if self.machine.roles[zone].node != node {
+            self.totals.far += 1 << wanted.order;
+        }
         self.pages.add(object as usize, frame, wanted.order);
         self.totals.allocated += 1 << wanted.order;
         true
@@ -190,8 +203,15 @@ impl<P: Policy> World<'_, '_, '_, P> {
 
     fn migrate(&mut self) {
         let now_ms = u64::from(self.now_s) * 1_000;
-        for (task, zone) in self.tasks.iter_mut().zip(self.zones.zones()) {
+        let all = self.tasks.iter_mut().zip(self.zones.zones());
+        let rooms: Vec<u32> = all.map(|(task, zone)| task.watch(now_ms, zone)).collect();
+        let mut lasting = if self.settings.far_before_waking { rooms.iter().sum() } else { 0 };
+        let all = self.tasks.iter_mut().zip(self.zones.zones()).zip(rooms);
+        for ((task, zone), room) in all {
+            task.count_on(u32::saturating_sub(lasting, room));
+            let before = zone.room(None);
             let pass = task.poll(now_ms, self.idle, zone, &mut self.pages, &mut ());
+            lasting = lasting.saturating_sub(before.saturating_sub(zone.room(None)));
             self.totals.copied += pass.copied;
             self.totals.offlined += pass.offlined;
             self.totals.given_up += pass.given_up;
@@ -205,6 +225,8 @@ impl<P: Policy> World<'_, '_, '_, P> {
             offline: 0,
             vacant: 0,
             best: 0,
+            best_of_any: 0,
+            pinned_free: 0,
             pinned: 0,
             pinned_least: 0,
             copied: self.totals.copied,
@@ -252,10 +274,13 @@ fn look<P: Policy>(zone: &Frames<'_, P>, sample: &mut Sample) {
         set_frames = set_frames.max(set.frames);
         if !set.removable() {
             pinned_frames += u64::from(set.frames);
+            sample.pinned_free += u64::from(set.free);
         }
         unmovable += u64::from(set.unmovable);
         movable += u64::from(set.used() - set.unmovable);
     }
+    let least = (unmovable + movable).next_multiple_of(u64::from(set_frames).max(1));
+    sample.best_of_any += u64::from(stats.frames).saturating_sub(least);
     sample.pinned_least += unmovable.div_ceil(u64::from(set_frames).max(1)) as u32;
     let others = movable.saturating_sub(pinned_frames - unmovable);
     let used = pinned_frames + others.next_multiple_of(u64::from(set_frames).max(1));

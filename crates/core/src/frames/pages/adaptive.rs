@@ -73,7 +73,7 @@ impl Policy for Adaptive {
     }
 
     fn room(&self, table: &Table, leaving: Option<SetId>) -> u32 {
-        Pools::room(table, leaving, None)
+        self.pools.room(table, leaving, None)
     }
 
     fn pool(&self, number: u8) -> Option<Class> {

@@ -190,6 +190,23 @@ impl<'m, P: Policy> Frames<'m, P> {
         Ok(self.hand_out(picked, wanted, probe))
     }
 
+    /// A block out of sets that are on, as far as the policy knows how to; switches none on.
+    ///
+    /// # Errors
+    /// As of `alloc`; then another zone may have one, or this one by [`alloc`](Self::alloc).
+    #[inline]
+    pub fn alloc_awake<Q: Probe>(
+        &mut self,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Result<Frame, AllocError> {
+        if wanted.order > MAX_ORDER {
+            return Err(AllocError::Order(wanted.order));
+        }
+        let picked = self.policy.pick_awake(&mut self.table, wanted, probe);
+        Ok(self.hand_out(picked.ok_or(AllocError::Exhausted)?, wanted, probe))
+    }
+
     /// A block to move another one into: as [`alloc`](Self::alloc), but switches no set on, and takes it
     /// where it is most likely to stay.
     ///

@@ -2,7 +2,7 @@
 //!
 //! Banks with few pages are left alone, so they run empty by themselves, and what the migration task copies is
 //! little. Two more differences to Panwar's pools: pages that move go to the free frames of kernel banks
-//! first, which cannot be switched off anyway, but for a reserve of half a set; and pages of users that are
+//! first, which cannot be switched off anyway, but for a reserve of an eighth of a set; and pages of users that are
 //! known to be short-lived ([`Lifetime::Brief`]) have banks of their own, if any bank is on for them.
 
 use super::adaptive::{class_of, home};
@@ -12,6 +12,9 @@ use super::request::{Class, Lifetime, Request, SetId};
 use super::table::Table;
 use crate::check::Broken;
 use crate::machine::Probe;
+
+/// One part in so many of a set.
+const RESERVE: u32 = 8;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
@@ -30,11 +33,29 @@ impl Fullest {
         }
     }
 
-    fn of_users<Q: Probe>(&self, table: &Table, wanted: Request, probe: &mut Q) -> Option<Picked> {
-        let mut pools = Self::order_of(wanted.lifetime).into_iter();
-        pools.find_map(|pool| {
-            self.pools.take_from(table, pool, wanted.order, Choice::Fullest, probe)
-        })
+    #[inline]
+    fn of_users<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        let [own, other] = Self::order_of(wanted.lifetime);
+        let picked = self.pools.take_from(table, own, wanted.order, Choice::Fullest, probe);
+        picked.or_else(|| self.pools.take_from(table, other, wanted.order, Choice::Fullest, probe))
+    }
+
+    /// What the kernel's banks have beyond its reserve: they are on in any case.
+    fn spare_of_kernel<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        if self.pools.most_free(KERNEL) <= self.reserve {
+            return None;
+        }
+        self.pools.take_from(table, KERNEL, wanted.order, Choice::Fullest, probe)
     }
 }
 
@@ -47,7 +68,7 @@ impl Policy for Fullest {
 
     fn new(table: &Table) -> Self {
         let zone = table.zone();
-        let reserve = zone.bank_frames * zone.interleave.width() / 2;
+        let reserve = zone.bank_frames * zone.interleave.width() / RESERVE;
         Fullest { pools: Pools::new(table), reserve }
     }
 
@@ -66,11 +87,25 @@ impl Policy for Fullest {
         if wanted.kind.class() == Class::Kernel {
             return self.pools.for_kernel(table, wanted, Choice::Fullest, probe);
         }
-        if let Some(picked) = self.of_users(table, wanted, probe) {
+        if let Some(picked) = self.pick_awake(table, wanted, probe) {
             return Some(picked);
         }
         let pool = Self::order_of(wanted.lifetime)[0];
         self.pools.for_user_elsewhere(table, wanted, pool, probe)
+    }
+
+    fn pick_awake<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        match wanted.kind.class() {
+            Class::Kernel => None,
+            Class::User => self
+                .of_users(table, wanted, probe)
+                .or_else(|| self.spare_of_kernel(table, wanted, probe)),
+        }
     }
 
     fn refuge<Q: Probe>(
@@ -79,13 +114,8 @@ impl Policy for Fullest {
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
-        if Pools::free(table, KERNEL) > self.reserve {
-            let picked = self.pools.take_from(table, KERNEL, wanted.order, Choice::Fullest, probe);
-            if picked.is_some() {
-                return picked;
-            }
-        }
-        self.of_users(table, wanted, probe)
+        let spare = self.spare_of_kernel(table, wanted, probe);
+        spare.or_else(|| self.of_users(table, wanted, probe))
     }
 
     #[inline]
@@ -103,7 +133,7 @@ impl Policy for Fullest {
     }
 
     fn room(&self, table: &Table, leaving: Option<SetId>) -> u32 {
-        Pools::room(table, leaving, Some(self.reserve))
+        self.pools.room(table, leaving, Some(self.reserve))
     }
 
     fn pool(&self, number: u8) -> Option<Class> {

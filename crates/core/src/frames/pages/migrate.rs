@@ -55,6 +55,9 @@ pub struct Eagerness {
     pub wake_ms: u64,
     /// The most that is doubled to when there is nothing.
     pub rest_ms: u64,
+    /// Room counts that has lasted so many milliseconds: what a program's end leaves is often the next one's, and
+    /// moving pages into it would be copying for nothing.
+    pub lasting_ms: u64,
     /// Microseconds that a set must stay off for each frame copied, or the copying costs more energy than
     /// the sleep saves; 0 asks nobody.
     pub break_even_us: u64,
@@ -72,6 +75,7 @@ impl Eagerness {
             burst: set_frames * 4,
             wake_ms: 1_000,
             rest_ms: 60_000,
+            lasting_ms: 0,
             break_even_us: 0,
         }
     }
@@ -111,6 +115,13 @@ pub struct Migrator {
     next_ms: u64,
     interval_ms: u64,
     leaving: u32,
+    /// Free frames of other zones that stand for slack.
+    elsewhere: u32,
+    /// The least room in the present and the last stretch of `lasting_ms`, when the present one began, and what is
+    /// left of room that came since.
+    least_room: [u32; 2],
+    stretch_ms: u64,
+    passing: u32,
     /// Set-milliseconds off, and sets switched off: their quotient is how long a set stays off (Little's law).
     off_ms: u64,
     offs: u64,
@@ -129,6 +140,10 @@ impl Migrator {
             next_ms: eagerness.wake_ms,
             interval_ms: eagerness.wake_ms,
             leaving: 0,
+            elsewhere: 0,
+            least_room: [u32::MAX; 2],
+            stretch_ms: 0,
+            passing: 0,
             off_ms: 0,
             offs: 0,
         }
@@ -138,6 +153,27 @@ impl Migrator {
     /// and rejected.
     pub fn trigger(&mut self) {
         self.next_ms = 0;
+    }
+
+    /// So many frames of other zones' usable sets are free and may serve instead of slack in this zone.
+    pub fn count_on(&mut self, elsewhere: u32) {
+        self.elsewhere = elsewhere;
+    }
+
+    /// Notes the room there is, and says how much of it has lasted. To be called before each `poll`, if at all.
+    pub fn watch<P: Policy>(&mut self, now_ms: u64, frames: &Frames<'_, P>) -> u32 {
+        let room = frames.room(None);
+        if self.eagerness.lasting_ms == 0 {
+            return room;
+        }
+        if now_ms - self.stretch_ms >= self.eagerness.lasting_ms {
+            self.least_room = [u32::MAX, self.least_room[0]];
+            self.stretch_ms = now_ms;
+        }
+        self.least_room[0] = self.least_room[0].min(room);
+        let lasting = self.least_room[0].min(self.least_room[1]);
+        self.passing = room - lasting;
+        lasting
     }
 
     /// Goes on with what is under way, or begins if it is time and the machine is `idle`. `now_ms` never falls.
@@ -204,11 +240,12 @@ impl Migrator {
             bank.skip = bank.skip.saturating_sub(1);
         }
         let mut pending = 0;
+        let slack = self.eagerness.slack.saturating_sub(self.elsewhere);
         let mut from = 0;
         while let Some(set) = self.candidate(frames, from) {
             from = set.index() + 1;
             let used = frames.table.sets[set.index()].frames - frames.table.sets[set.index()].free;
-            let room = frames.room(Some(set)) >= pending + used + self.eagerness.slack;
+            let room = frames.room(Some(set)) >= pending + used + slack + self.passing;
             let fits = room && u64::from(pending + used) * 1_000 <= self.earned;
             let done = match (fits, self.eagerness.order) {
                 (true, _) => frames.isolate(set, probe).is_err(),

@@ -45,6 +45,18 @@ pub trait Policy: Sized + Send {
         probe: &mut Q,
     ) -> Option<Picked>;
 
+    /// The same for whoever would rather have another zone's frame than a set switched on: changes no pool, and
+    /// leaves the kernel its reserve. `None` of policies that do not know.
+    fn pick_awake<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        let _ = (table, wanted, probe);
+        None
+    }
+
     /// The same for a page that moves: switches no set on.
     fn refuge<Q: Probe>(
         &mut self,

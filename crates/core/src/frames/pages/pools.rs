@@ -13,8 +13,12 @@
 //! more for the bucket, whatever the bank holds. The buckets answer "the set with most free frames" and "the
 //! fullest set" to within 1/64 of a set.
 //!
-//! Invariant: a usable set is linked for exactly the orders that its area holds, into its pool, and into the
-//! bucket of its free frames if it has any; other sets are linked nowhere.
+//! Of each pool one set is hot: it served last and serves next, as long as it has the order and stays in its bucket.
+//! Its links to lists of orders are left as they are meanwhile, for splitting and merging within it would change them
+//! with every call; whoever looks for another set puts them right first.
+//!
+//! Invariant: a usable set is linked for exactly the orders that its area holds (the hot one: held when it became
+//! hot), into its pool, and into the bucket of its free frames if it has any; other sets are linked nowhere.
 
 use super::memory::{Bank, Beside};
 use super::policy::{Picked, free_of, wake};
@@ -55,6 +59,8 @@ struct Pool {
     orders: u16,
     /// Usable sets that belong to it.
     sets: u16,
+    /// The hot one, + 1.
+    hot: u16,
 }
 
 impl Pool {
@@ -64,6 +70,7 @@ impl Pool {
         filled: 0,
         orders: 0,
         sets: 0,
+        hot: 0,
     };
 }
 
@@ -97,11 +104,25 @@ impl Pools {
     /// Links `set` anew after its lists or its count have changed; nothing happens when neither matters.
     #[inline]
     pub fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
-        let orders = table.areas[set.index()].orders;
         let bank = &table.sets[set.index()];
         if !bank.usable() {
             return;
         }
+        let pool = usize::from(bank.pool);
+        let (stays, hot) = (self.bucket(bank.free) == bank.bucket, self.pools[pool].hot);
+        if stays && (hot == set.0 + 1 || table.areas[set.index()].orders == bank.linked) {
+            return;
+        }
+        if hot == set.0 + 1 {
+            self.pools[pool].hot = 0;
+        }
+        self.settle_slow(table, set, probe);
+    }
+
+    #[inline(never)]
+    fn settle_slow<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+        let orders = table.areas[set.index()].orders;
+        let bank = &table.sets[set.index()];
         let (linked, pool, free) = (bank.linked, usize::from(bank.pool), bank.free);
         let bucket = self.bucket(free);
         let was = bank.bucket;
@@ -119,6 +140,14 @@ impl Pools {
         if bucket != was {
             probe.step(Step::Index);
             self.move_bucket(table.sets, pool, set, bucket);
+        }
+    }
+
+    /// The pool's hot set is one like the others from here on.
+    fn cool<Q: Probe>(&mut self, table: &mut Table, pool: usize, probe: &mut Q) {
+        let hot = core::mem::take(&mut self.pools[pool].hot);
+        if let Some(set) = hot.checked_sub(1) {
+            self.settle_slow(table, SetId(set), probe);
         }
     }
 
@@ -206,6 +235,9 @@ impl Pools {
         }
         probe.step(Step::Index);
         self.move_bucket(table.sets, pool, set, 0);
+        if self.pools[pool].hot == set.0 + 1 {
+            self.pools[pool].hot = 0;
+        }
         self.pools[pool].sets -= 1;
     }
 
@@ -234,14 +266,34 @@ impl Pools {
     /// [`TRIES`] sets are looked at before any set with the order is taken.
     #[inline]
     pub fn find<Q: Probe>(
-        &self,
-        table: &Table,
+        &mut self,
+        table: &mut Table,
         pool: usize,
         order: u8,
         choice: Choice,
         probe: &mut Q,
     ) -> Option<SetId> {
         probe.step(Step::Index);
+        let hot = self.pools[pool].hot.checked_sub(1).map(SetId);
+        let serves = |set: &SetId| table.areas[set.index()].orders >> order != 0;
+        if let Some(hot) = hot.filter(serves)
+            && choice != Choice::Emptiest
+        {
+            return Some(hot);
+        }
+        self.find_slow(table, pool, order, choice, probe)
+    }
+
+    #[inline(never)]
+    fn find_slow<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        pool: usize,
+        order: u8,
+        choice: Choice,
+        probe: &mut Q,
+    ) -> Option<SetId> {
+        self.cool(table, pool, probe);
         let orders = self.pools[pool].orders >> order;
         if orders == 0 {
             return None;
@@ -251,10 +303,14 @@ impl Pools {
             Choice::Fullest => self.by_fill(table, pool, order, false, probe),
             Choice::Emptiest => self.by_fill(table, pool, order, true, probe),
         };
-        by_fill.or_else(|| {
+        let found = by_fill.or_else(|| {
             let found = usize::from(order) + orders.trailing_zeros() as usize;
             self.pools[pool].by_order[found].checked_sub(1).map(SetId)
-        })
+        });
+        if choice != Choice::Emptiest {
+            self.pools[pool].hot = found.map_or(0, |set| set.0 + 1);
+        }
+        found
     }
 
     #[inline]
@@ -291,19 +347,18 @@ impl Pools {
     /// The set with most free frames (to within a bucket) of a user pool that may serve the kernel: it has
     /// the order and no CMA.
     pub fn emptiest_for_kernel<Q: Probe>(
-        &self,
-        table: &Table,
+        &mut self,
+        table: &mut Table,
         order: u8,
         probe: &mut Q,
     ) -> Option<SetId> {
+        let found =
+            [USER, BRIEF].map(|pool| self.find(table, pool, order, Choice::Emptiest, probe));
         let fits = |set: SetId| {
             let bank = &table.sets[set.index()];
             table.areas[set.index()].orders >> order != 0 && !bank.has(Bank::CMA)
         };
-        let of = |pool: usize, probe: &mut Q| {
-            self.find(table, pool, order, Choice::Emptiest, probe).filter(|&set| fits(set))
-        };
-        let found = [USER, BRIEF].into_iter().filter_map(|pool| of(pool, probe));
+        let found = found.into_iter().flatten().filter(|&set| fits(set));
         let most = found.max_by_key(|set| table.sets[set.index()].free);
         // Only where sets with CMA come first: then any other will do. O(sets).
         most.or_else(|| {
@@ -319,8 +374,8 @@ impl Pools {
 
     /// Takes from a pool.
     pub fn take_from<Q: Probe>(
-        &self,
-        table: &Table,
+        &mut self,
+        table: &mut Table,
         pool: usize,
         order: u8,
         choice: Choice,
@@ -384,22 +439,28 @@ impl Pools {
     #[inline]
     pub fn give_back<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
         let bank = &table.sets[set.index()];
-        let idle = bank.unmovable == 0 && bank.usable() && !bank.has(Bank::NOMIG);
-        if idle && usize::from(bank.pool) == KERNEL && self.others(set, KERNEL) {
+        if usize::from(bank.pool) != KERNEL || bank.unmovable != 0 {
+            return;
+        }
+        if bank.usable() && !bank.has(Bank::NOMIG) && self.others(set, KERNEL) {
             self.retag(table, set, USER, probe);
         }
     }
 
-    /// Free frames of a pool. O(sets): asked for pages that move, not on every request.
-    pub fn free(table: &Table, pool: usize) -> u32 {
-        free_of(table, None, |bank| usize::from(bank.pool) == pool)
+    /// Free frames that some set of a pool has at least, to within a bucket. O(1).
+    #[inline]
+    pub fn most_free(&self, pool: usize) -> u32 {
+        self.pools[pool].filled.checked_ilog2().map_or(0, |bucket| bucket << self.bucket_log2)
     }
 
-    /// Free frames in user pools, and in the kernel's above `reserve`.
-    pub fn room(table: &Table, leaving: Option<SetId>, reserve: Option<u32>) -> u32 {
+    /// Free frames in user pools, and in the kernel's but for `reserve` in its emptiest set.
+    pub fn room(&self, table: &Table, leaving: Option<SetId>, reserve: Option<u32>) -> u32 {
         let users = free_of(table, leaving, |bank| usize::from(bank.pool) != KERNEL);
         let kernel = free_of(table, leaving, |bank| usize::from(bank.pool) == KERNEL);
-        users + reserve.map_or(0, |reserve| kernel.saturating_sub(reserve))
+        match reserve {
+            Some(reserve) if self.most_free(KERNEL) > reserve => users + (kernel - reserve),
+            _ => users,
+        }
     }
 
     /// Compares links with areas and counts. O(sets).
@@ -413,7 +474,9 @@ impl Pools {
             };
             sets[usize::from(bank.pool)] += u64::from(bank.usable());
             let what = "a usable set is linked for exactly the orders it has";
-            Broken::unless_equal(what, at, orders.into(), bank.linked.into())?;
+            if self.pools[usize::from(bank.pool)].hot != index as u16 + 1 {
+                Broken::unless_equal(what, at, orders.into(), bank.linked.into())?;
+            }
             let what = "a usable set is in the bucket of its free frames";
             Broken::unless_equal(what, at, bucket.into(), bank.bucket.into())?;
         }

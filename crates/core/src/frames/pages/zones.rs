@@ -35,6 +35,7 @@ pub struct Zones<'z, 'm, P> {
     zones: &'z mut [Frames<'m, P>],
     roles: &'z [Role],
     nodes: u8,
+    far_first: bool,
 }
 
 impl<'z, 'm, P: Policy> Zones<'z, 'm, P> {
@@ -56,7 +57,14 @@ impl<'z, 'm, P: Policy> Zones<'z, 'm, P> {
             }
         }
         let nodes = roles.iter().map(|role| role.node + 1).max().unwrap_or(1);
-        Ok(Zones { zones, roles, nodes })
+        Ok(Zones { zones, roles, nodes, far_first: false })
+    }
+
+    /// From here on a user's page comes from another node's memory rather than from a set that would have to be
+    /// switched on for it, where the policy knows the difference.
+    #[must_use]
+    pub fn far_before_waking(self, far_first: bool) -> Self {
+        Zones { far_first, ..self }
     }
 
     /// A block for a processor of `node`, and the zone that it came from.
@@ -70,6 +78,10 @@ impl<'z, 'm, P: Policy> Zones<'z, 'm, P> {
         node: u8,
         probe: &mut Q,
     ) -> Result<(usize, Frame), AllocError> {
+        let far_first = self.far_first && wanted.kind.class() == Class::User;
+        if far_first && let Some(got) = self.alloc_awake(wanted, node, probe) {
+            return Ok(got);
+        }
         let serves = |role: &Role, devices: bool| match role.admits {
             Admits::All => !devices,
             Admits::Movable => !devices && wanted.kind.class() == Class::User,
@@ -92,6 +104,23 @@ impl<'z, 'm, P: Policy> Zones<'z, 'm, P> {
             }
         }
         Err(why)
+    }
+
+    fn alloc_awake<Q: Probe>(
+        &mut self,
+        wanted: Request,
+        node: u8,
+        probe: &mut Q,
+    ) -> Option<(usize, Frame)> {
+        (0..self.nodes).find_map(|next| {
+            let of = node.wrapping_add(next) % self.nodes;
+            (0..self.zones.len()).rev().find_map(|index| {
+                let Role { node, admits } = self.roles[index];
+                let frame = (node == of && admits != Admits::Devices)
+                    .then(|| self.zones[index].alloc_awake(wanted, probe));
+                Some((index, frame?.ok()?))
+            })
+        })
     }
 
     /// Takes a block back.

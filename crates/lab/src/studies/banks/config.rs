@@ -1,8 +1,8 @@
 //! The study's settings, read and checked.
 
 use crate::studies::settings::{Settings, SettingsError};
-use freehold_core::frames::pages::POLICIES;
 use freehold_core::frames::pages::migrate::{Eagerness, Order};
+use freehold_core::frames::pages::{Kind, POLICIES};
 use freehold_sim::banks::{
     BankMachine, Boot, Builds, Caches, DimmPower, Footprint, Meter, Processes, RunSettings, Shape,
     Slabs, StatePower, Storms, Triggers, Workload,
@@ -366,6 +366,7 @@ impl WorkloadKeys {
                 job_life_s: pair(self.build_job_life_s),
             },
             storms: Storms {
+                data: Kind::Movable,
                 every_s: self.storm_every_s,
                 mib: all(self.storm_mib),
                 files: all(self.storm_files),
@@ -388,9 +389,11 @@ struct MigrationKeys {
     burst_mib: u32,
     wake_ms: u64,
     rest_ms: u64,
+    lasting_ms: u64,
     break_even_us: u64,
     idle_below_mib_s: u32,
     lifetimes: bool,
+    far_before_waking: bool,
     on_exit: bool,
     on_cache_drop: bool,
     on_unmap: bool,
@@ -418,6 +421,7 @@ impl MigrationKeys {
             burst: self.burst_mib.saturating_mul(MIB),
             wake_ms: self.wake_ms.max(1),
             rest_ms: self.rest_ms.max(self.wake_ms),
+            lasting_ms: self.lasting_ms,
             break_even_us: self.break_even_us,
         };
         Ok(RunSettings {
@@ -428,6 +432,7 @@ impl MigrationKeys {
                 unmap: self.on_unmap,
             },
             lifetimes: self.lifetimes,
+            far_before_waking: self.far_before_waking,
             idle_below: self.idle_below_mib_s.saturating_mul(MIB),
             sample_s: sample_s.max(1),
             survey_s: 0,
@@ -452,6 +457,7 @@ impl ThesisKeys {
             slack: self.slack_permille.min(100_000),
             wake_ms: self.wake_ms.max(1),
             rest_ms: self.rest_ms.max(self.wake_ms),
+            lasting_ms: 0,
             break_even_us: 0,
             per_thousand_freed: 1_000_000,
             ..eagerness
@@ -461,6 +467,7 @@ impl ThesisKeys {
             eagerness,
             triggers: Triggers::default(),
             lifetimes: false,
+            far_before_waking: false,
             sample_s,
             ..*ours
         }

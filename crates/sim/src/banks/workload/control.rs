@@ -420,7 +420,7 @@ impl<'a> Play<'a> {
             };
             while has < end {
                 let pages = (end - has).min(TURN);
-                let data = Request { order: 0, kind: Kind::Movable, lifetime: Lifetime::Long };
+                let data = Request::new(0, self.parts.storms.data);
                 self.grow(storm.data, data, storm.node, pages, sink);
                 let more = (inodes(has + pages) - inodes(has)) as u32;
                 self.grow(storm.inodes, Request::new(0, Kind::Reclaimable), storm.node, more, sink);

@@ -1,5 +1,7 @@
 //! The parts of a workload, as plain numbers. Bounds are (least, most), both included.
 
+use freehold_core::frames::pages::Kind;
+
 /// How much memory is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footprint {
@@ -73,6 +75,8 @@ pub struct Builds {
 /// File systems in memory that are filled, kept and deleted: filebench on ramfs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Storms {
+    /// Of what kind the files' data are.
+    pub data: Kind,
     /// Seconds between the starts of two; 0 is never.
     pub every_s: u32,
     /// MiB, log-uniform.
