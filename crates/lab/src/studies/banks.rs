@@ -25,7 +25,7 @@ mod speed;
 pub use config::{DEFAULT, Plan};
 pub use export::write_rows;
 pub use freehold_sim::banks::PageTrace;
-pub use measure::{BanksError, Calls, Named, Row, measure, simulate};
+pub use measure::{BanksError, Calls, Named, Row, simulate};
 pub use page::page;
 pub use published::{Printed, printed};
 pub use results::{Curve, Energy, Footprint, Results, SCHEMA_VERSION, study};

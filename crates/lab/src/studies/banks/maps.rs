@@ -17,8 +17,8 @@ pub fn map(footprint: &Footprint) -> String {
     let pinned = footprint.unmovable.iter().filter(|&&frames| frames > 0).count();
     let title = format!("Sections under {}", footprint.policy);
     let description = format!("{pinned} of {} sections hold kernel pages.", footprint.used.len());
-    let mut svg =
-        open_svg(width, height, &format!("map-{}", footprint.policy), &title, &description);
+    let id: String = footprint.policy.split(|c: char| !c.is_alphanumeric()).collect();
+    let mut svg = open_svg(width, height, &format!("map-{id}"), &title, &description);
     for (index, (&used, &unmovable)) in footprint.used.iter().zip(&footprint.unmovable).enumerate()
     {
         let (x, y) = ((index % ROW) as f64 * SQUARE, (index / ROW) as f64 * SQUARE);

@@ -1,6 +1,5 @@
 //! One run: a policy, a machine, a workload, a task; and what it comes to.
 
-use super::config::Plan;
 use crate::studies::settings::SettingsError;
 use freehold_core::frames::pages::{Policy, Visitor, dispatch};
 use freehold_sim::banks::{BankMachine, Halt, PageTrace, Run, RunSettings, Sample, Workload, run};
@@ -104,6 +103,8 @@ pub struct Row {
     pub free_mean: f64,
     /// c: mean over time of memory off over memory free.
     pub c: f64,
+    /// The c that no policy could pass, however much it copied: each zone's pages in as few sets as hold them.
+    pub c_bound: f64,
     /// The least that it ever was, from the end of the first tenth on.
     pub c_min: f64,
     /// Mean memory off over mean best.
@@ -118,6 +119,8 @@ pub struct Row {
     pub pinned: f64,
     /// Mean sets that those pages would fill.
     pub pinned_least: f64,
+    /// Percent of what was allocated that came from another node than the one that asked.
+    pub far_percent: f64,
     /// Requests that failed.
     pub failed: u64,
     /// GiB copied.
@@ -169,6 +172,7 @@ impl Row {
             best_mean,
             free_mean: percent(|s| s.free),
             c: mean(&c),
+            c_bound: mean(&|s| s.best_of_any as f64 / (s.free as f64).max(1.0)),
             c_min: samples.iter().map(c).fold(f64::INFINITY, f64::min).min(1.0),
             of_best: ratio(offline_mean, best_mean),
             copied_per_freed: ratio(totals.copied as f64, totals.freed as f64),
@@ -176,36 +180,11 @@ impl Row {
             onlines_per_hour: totals.onlines as f64 * 3_600.0 / (totals.seconds as f64).max(1.0),
             pinned: mean(&|s| f64::from(s.pinned)),
             pinned_least: mean(&|s| f64::from(s.pinned_least)),
+            far_percent: ratio(totals.far as f64, totals.allocated as f64) * 100.0,
             failed: totals.failed,
             copied_gib: totals.copied as f64 / PAGES_PER_GIB,
             offlined_gib: totals.offlined as f64 / PAGES_PER_GIB,
             requests_million: totals.requests as f64 / 1e6,
         }
     }
-}
-
-/// A workload of the plan under a policy: the row, and the run for its curves.
-///
-/// # Errors
-/// As of [`simulate`], or unknown names.
-pub fn measure(
-    plan: &Plan,
-    named: Named<'_>,
-    interleaved: bool,
-    settings: &RunSettings,
-    seconds: Option<u32>,
-    interrupted: &AtomicBool,
-) -> Result<(Row, Run), BanksError> {
-    let machine = plan.machine(named.machine, interleaved, 0)?;
-    let mut workload = plan.workload(named.workload, &machine)?;
-    workload.seconds = seconds.map_or(workload.seconds, |most| workload.seconds.min(most));
-    let settings = plan.task(settings, &machine);
-    let calls = Calls::Workload(workload, named.seed);
-    let run = simulate(named.policy, &machine, &settings, &calls, interrupted)?;
-    let shown = if interleaved {
-        format!("{}, interleaved", named.machine)
-    } else {
-        named.machine.to_owned()
-    };
-    Ok((Row::of(Named { machine: &shown, ..named }, &run, &machine), run))
 }

@@ -41,7 +41,7 @@ fn a_study_gives_the_same_numbers_twice_and_a_sound_page() {
     let go = || study(&plan, Some(&trace), &|_, _| {}, &never).unwrap();
     let results = go();
     assert_eq!(results, go(), "the same settings give the same numbers");
-    assert_eq!((results.tables.len(), results.footprints.len(), results.trace.len()), (12, 3, 2));
+    assert_eq!((results.tables.len(), results.footprints.len(), results.trace.len()), (12, 5, 2));
     for row in results.tables.iter().chain(&results.sweep) {
         assert!((0.0..=1.0).contains(&row.c) && row.offline_mean <= row.best_mean + 5.0, "{row:?}");
     }

@@ -103,7 +103,9 @@ pub fn footprints(results: &Results, command: &str, out: &mut String) {
     out.push_str(
         "<h2 id=\"footprints\">Figures 2.3, 2.4, 5.1 and 5.2: where kernel pages lie</h2><p>File systems in memory of 1 to 30 GB \
          with 1,000 to 450,000 files are filled, kept and deleted, one after the other. A section of 128 MiB with one kernel \
-         page in it cannot be removed. Nothing migrates here.</p>",
+         page in it cannot be removed. Nothing migrates here. \
+         The last two runs move the workload, not the policy: Linux's ramfs has its data in pages that cannot be moved, and more \
+         of the inodes' pages may stay.</p>",
     );
     let removable = |of: &Footprint| of.removable.iter().map(|&n| f64::from(n)).collect::<Vec<_>>();
     let lines = results.footprints.iter().enumerate();
@@ -146,6 +148,9 @@ fn scattered(results: &Results, command: &str, out: &mut String) {
                 show(|at| percent(at.1)),
                 of.nearly_free.to_string(),
                 show(|at| at.2.to_string()),
+                of.referenced.map_or("–".to_owned(), |(used, banks, all)| {
+                    format!("{banks} of {all} at {used:.0} %")
+                }),
                 (of.sections - of.removable.last().copied().unwrap_or(0)).to_string(),
             ])
         })
@@ -156,6 +161,7 @@ fn scattered(results: &Results, command: &str, out: &mut String) {
         "free, %",
         "sections more than 90 % free",
         "sections wholly free",
+        "banks referenced, at memory used",
         "with kernel pages at the end",
     ];
     let mut table = String::new();
