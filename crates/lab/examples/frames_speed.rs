@@ -1,50 +1,164 @@
 //! Real time of page-frame allocators: bulk, repeat and random, of 4 KiB and 2 MiB, on one and two threads.
 //!
-//! `cargo run --release -p freehold-lab --example frames_speed [-- --json]`
-//!
 //! ```text
+//! cargo run --release -p freehold-lab --example frames_speed [-- --rounds 5 --only buddy,fullest]
+//!
 //!   bulk     allocates half of the memory, then frees all of it in the order of allocation
 //!   repeat   allocates one block and frees it, again and again, with half of the memory in use
 //!   random   allocates half of the memory, then frees all of it in random order
 //! ```
 //!
+//! One line of JSON for each round, allocator and call: the mean of a run without a clock in the loop; p99.99 and the
+//! longest of a second run with a clock around each call, whose own time is in them. Allocators take turns within a
+//! round. `threads` 0 is one without a lock; ours are called by several threads through one lock, as Linux's zones are.
+//!
 //! These are the workloads of LLFree's own benchmark (Wrenger et al., "LLFree: scalable and optionally persistent
-//! page-frame allocation", USENIX ATC 2023, section 5). LLFree is not part of this project: to measure it beside, build
-//! its crate elsewhere and call `LLFree::get` and `LLFree::put` where this file calls `alloc` and `free`, on 16 GiB of
-//! frames, `Init::FreeAll`, `Classing::simple` with as many cores as threads, and orders 0 and 9; bench/NOTES.md has
-//! the numbers.
-//! 0 threads is one without a lock. Ours are called by several threads through one lock, as Linux's zones are; LLFree needs none.
+//! page-frame allocation", USENIX ATC 2023, section 5). LLFree is no part of this project: to measure it in the same run,
+//! a program outside includes this file as a module, implements [`Caller`] by `LLFree::get` and `LLFree::put`, and calls
+//! [`time`] with one caller a thread (16 GiB of frames, `Init::FreeAll`, `Classing::simple` with as many cores as threads).
 
 use freehold_core::frames::pages::{
-    Area, Bank, Frame, Frames, Kind, Link, MAX_ORDER, Memory, POLICIES, Policy, Request, Visitor,
-    Zone, dispatch,
+    Frame, Frames, Kind, POLICIES, Policy, Request, Visitor, Zone, dispatch,
 };
+use freehold_sim::banks::Metadata;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
 /// 16 GiB.
-const FRAMES: u32 = 4 << 20;
+pub const FRAMES: u32 = 4 << 20;
+/// 4 KiB and 2 MiB.
+pub const ORDERS: [u8; 2] = [0, 9];
+/// See above.
+pub const WORKLOADS: [&str; 3] = ["bulk", "repeat", "random"];
+/// Pairs of the repeat workload.
+const PAIRS: usize = 400_000;
 
-const ORDERS: [u8; 2] = [0, 9];
-const THREADS: [usize; 2] = [1, 2];
+/// One thread's way to an allocator.
+pub trait Caller: Send {
+    /// A block, if there is one.
+    fn alloc(&mut self, order: u8) -> Option<u32>;
+    /// Takes it back.
+    fn free(&mut self, frame: u32, order: u8);
+}
 
-/// Nanoseconds of one kind of call.
+/// Nanoseconds of one kind of call: their sum, or each of them.
 #[derive(Default)]
 struct Times {
-    mean: f64,
-    /// Of ten thousand calls all but the longest, and the longest: where a clock was read around each.
-    p9999: Option<u64>,
-    worst: Option<u64>,
+    calls: u64,
+    total_ns: u64,
+    each: Vec<u64>,
 }
 
 impl Times {
-    /// Sorts `each`.
-    fn of(mut each: Vec<u64>, mean: f64) -> Times {
-        each.sort_unstable();
-        let at = |permyriad: usize| each.get(each.len() * permyriad / 10_000).copied();
-        Times { mean, p9999: at(9_999), worst: each.last().copied() }
+    /// Calls `call` that often, a clock around each or around all.
+    fn of(calls: usize, clock: bool, mut call: impl FnMut(usize)) -> Times {
+        let mut each = Vec::with_capacity(if clock { calls } else { 0 });
+        let begin = Instant::now();
+        for nth in 0..calls {
+            let begin = clock.then(Instant::now);
+            call(nth);
+            each.extend(begin.map(|begin| begin.elapsed().as_nanos() as u64));
+        }
+        Times { calls: calls as u64, total_ns: begin.elapsed().as_nanos() as u64, each }
+    }
+
+    fn add(&mut self, other: Times) {
+        self.calls += other.calls;
+        self.total_ns += other.total_ns;
+        self.each.extend(other.each);
+    }
+
+    fn mean(&self) -> f64 {
+        self.total_ns as f64 / self.calls.max(1) as f64
+    }
+}
+
+/// What one thread does: times of its allocations and frees. (Of `repeat` the pair is one call, told as an allocation.)
+fn work(
+    caller: &mut impl Caller,
+    workload: &str,
+    order: u8,
+    threads: usize,
+    clock: bool,
+    start: &Barrier,
+) -> [Times; 2] {
+    let count = (FRAMES / 2) as usize >> order;
+    let count = count / threads.max(1);
+    let mut held = Vec::with_capacity(count);
+    start.wait();
+    let allocs = Times::of(count, clock, |_| held.extend(caller.alloc(order)));
+    start.wait();
+    if workload == "repeat" {
+        let pairs = Times::of(PAIRS / threads.max(1), clock, |_| {
+            if let Some(frame) = caller.alloc(order) {
+                caller.free(black_box(frame), order);
+            }
+        });
+        held.into_iter().for_each(|frame| caller.free(frame, order));
+        return [pairs, Times::default()];
+    }
+    if workload == "random" {
+        shuffle(&mut held);
+    }
+    start.wait();
+    let frees = Times::of(held.len(), clock, |nth| caller.free(held[nth], order));
+    [allocs, frees]
+}
+
+/// Orders as random as a fixed seed makes them.
+fn shuffle(held: &mut [u32]) {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for last in (1..held.len()).rev() {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        held.swap(last, (random % (last as u64 + 1)) as usize);
+    }
+}
+
+/// Runs a workload on one allocator, a caller for each thread, and prints a line for each kind of call. (`shown` is 0 where
+/// the one thread takes no lock.)
+pub fn time<C: Caller>(
+    round: u32,
+    name: &str,
+    shown: usize,
+    workload: &str,
+    order: u8,
+    callers: &mut [C],
+) {
+    let threads = callers.len();
+    let mut go = |clock: bool| {
+        let start = Barrier::new(threads);
+        std::thread::scope(|scope| {
+            let all: Vec<_> = callers
+                .iter_mut()
+                .map(|caller| scope.spawn(|| work(caller, workload, order, threads, clock, &start)))
+                .collect();
+            let mut sums = [Times::default(), Times::default()];
+            for times in all.into_iter().filter_map(|thread| thread.join().ok()) {
+                for (sum, one) in sums.iter_mut().zip(times) {
+                    sum.add(one);
+                }
+            }
+            sums
+        })
+    };
+    if shown < 2 {
+        go(false); // The first touch of the metadata is the operating system's time.
+    }
+    let (plain, mut clocked) = (go(false), go(true));
+    let calls = if workload == "repeat" { ["pair", ""] } else { ["alloc", "free"] };
+    for ((call, plain), clocked) in calls.into_iter().zip(&plain).zip(&mut clocked) {
+        clocked.each.sort_unstable();
+        let Some(worst) = clocked.each.last() else { continue };
+        let p9999 = clocked.each[clocked.each.len() * 9_999 / 10_000];
+        let mean = plain.mean();
+        println!(
+            "{{\"round\":{round},\"allocator\":\"{name}\",\"workload\":\"{workload}\",\"order\":{order},\"threads\":{shown},\
+             \"call\":\"{call}\",\"mean_ns\":{mean:.2},\"p9999_ns\":{p9999},\"worst_ns\":{worst}}}"
+        );
     }
 }
 
@@ -69,180 +183,73 @@ impl<T> Spin<T> {
     }
 }
 
-struct Speed {
-    name: &'static str,
-    json: bool,
+impl<P: Policy> Caller for &mut Frames<'_, P> {
+    fn alloc(&mut self, order: u8) -> Option<u32> {
+        let got = Frames::alloc(self, Request::new(order, Kind::Movable), &mut ());
+        got.ok().map(|frame| frame.0)
+    }
+
+    fn free(&mut self, frame: u32, order: u8) {
+        let _ = black_box(Frames::free(self, Frame(frame), order, &mut ()));
+    }
 }
 
-impl Visitor for Speed {
+impl<P: Policy> Caller for &Spin<Frames<'_, P>> {
+    fn alloc(&mut self, order: u8) -> Option<u32> {
+        self.with(|mut frames| Caller::alloc(&mut frames, order))
+    }
+
+    fn free(&mut self, frame: u32, order: u8) {
+        self.with(|mut frames| Caller::free(&mut frames, frame, order));
+    }
+}
+
+struct Ours {
+    round: u32,
+    name: &'static str,
+    workload: &'static str,
+    order: u8,
+}
+
+impl Visitor for Ours {
     type Out = ();
 
     fn visit<P: Policy>(self) {
-        for order in ORDERS {
-            alone::<P>(&self, order);
-            for threads in THREADS {
-                shared::<P>(&self, order, threads);
-            }
+        let Ours { round, name, workload, order } = self;
+        let zone = Zone::new(Frame(0), FRAMES, 1 << 16);
+        let Ok(mut metadata) = Metadata::of::<P>(&zone) else { return };
+        let Ok(mut frames) = Frames::<P>::new(zone, metadata.lend()) else { return };
+        time(round, name, 0, workload, order, &mut [&mut frames]);
+        let spin = Spin { taken: AtomicBool::new(false), inner: Mutex::new(frames) };
+        for threads in [1, 2] {
+            time(round, name, threads, workload, order, &mut vec![&spin; threads]);
         }
     }
 }
 
-impl Speed {
-    fn tell(&self, workload: &str, order: u8, threads: usize, calls: [(&str, Times); 2]) {
-        for (call, Times { mean, p9999, worst }) in calls {
-            let Speed { name, json } = self;
-            let shown =
-                |ns: Option<u64>, none: &str| ns.map_or(none.to_owned(), |ns| ns.to_string());
-            if *json {
-                println!(
-                    "{{\"allocator\":\"{name}\",\"workload\":\"{workload}\",\"order\":{order},\"threads\":{threads},\
-                     \"call\":\"{call}\",\"mean_ns\":{mean:.2},\"p9999_ns\":{},\"worst_ns\":{}}}",
-                    shown(p9999, "null"),
-                    shown(worst, "null")
-                );
-            } else {
-                println!(
-                    "{name:20} {workload:7} order {order} {threads} thr {call:6} mean {mean:8.1} p99.99 {:>8} worst {:>9}",
-                    shown(p9999, "-"),
-                    shown(worst, "-")
-                );
-            }
-        }
-    }
-}
-
-/// A zone with its metadata for the length of a call.
-fn with_zone<P: Policy, R>(call: impl FnOnce(Frames<'_, P>) -> R) -> Option<R> {
-    let zone = Zone::new(Frame(0), FRAMES, 1 << 16);
-    let needs = Frames::<P>::needs(&zone).ok()?;
-    let (mut tags, mut links) = (vec![0; needs.frames], vec![Link::default(); needs.frames]);
-    let mut page_blocks = vec![0; needs.page_blocks];
-    let (mut areas, mut sets) =
-        (vec![Area::default(); needs.areas], vec![Bank::default(); needs.sets]);
-    let memory = Memory {
-        tags: &mut tags,
-        links: &mut links,
-        page_blocks: &mut page_blocks,
-        areas: &mut areas,
-        sets: &mut sets,
-    };
-    Some(call(Frames::new(zone, memory).ok()?))
-}
-
-fn count(order: u8) -> usize {
-    (FRAMES / 2) as usize >> order
-}
-
-/// Orders as random as a fixed seed makes them.
-fn shuffle(held: &mut [Frame]) {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for last in (1..held.len()).rev() {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        held.swap(last, (random % (last as u64 + 1)) as usize);
-    }
-}
-
-/// One thread without a lock; a second time with a clock around each call, for the longest.
-fn alone<P: Policy>(speed: &Speed, order: u8) {
-    let wanted = Request::new(order.min(MAX_ORDER), Kind::Movable);
-    for random in [false, true] {
-        let name = if random { "random" } else { "bulk" };
-        let times = with_zone::<P, _>(|mut frames| {
-            let mut run = |clock: bool| {
-                let mut held = Vec::with_capacity(count(order));
-                let mut each = Vec::with_capacity(count(order));
-                let begin = Instant::now();
-                for _ in 0..count(order) {
-                    let begin = clock.then(Instant::now);
-                    held.extend(frames.alloc(wanted, &mut ()));
-                    each.extend(begin.map(|begin| begin.elapsed().as_nanos() as u64));
-                }
-                let alloc = begin.elapsed().as_nanos() as f64 / held.len() as f64;
-                if random {
-                    shuffle(&mut held);
-                }
-                let mut frees = Vec::with_capacity(count(order));
-                let (begin, all) = (Instant::now(), held.len());
-                for frame in held {
-                    let begin = clock.then(Instant::now);
-                    let _ = black_box(frames.free(frame, order, &mut ()));
-                    frees.extend(begin.map(|begin| begin.elapsed().as_nanos() as u64));
-                }
-                let free = begin.elapsed().as_nanos() as f64 / all as f64;
-                (each, alloc, frees, free)
-            };
-            run(false); // The first touch of the metadata is the operating system's time.
-            let (_, alloc, _, free) = run(false);
-            let (each, _, frees, _) = run(true);
-            [("alloc", Times::of(each, alloc)), ("free", Times::of(frees, free))]
-        });
-        if let Some(times) = times {
-            speed.tell(name, order, 0, times);
-        }
-    }
-    let times = with_zone::<P, _>(|mut frames| {
-        for _ in 0..count(order) {
-            let _ = black_box(frames.alloc(wanted, &mut ()));
-        }
-        let calls = 1_000_000;
-        let begin = Instant::now();
-        for _ in 0..calls {
-            if let Ok(frame) = frames.alloc(wanted, &mut ()) {
-                let _ = black_box(frames.free(black_box(frame), order, &mut ()));
-            }
-        }
-        let mean = begin.elapsed().as_nanos() as f64 / f64::from(calls) / 2.0;
-        [
-            ("alloc", Times { mean, ..Times::default() }),
-            ("free", Times { mean, ..Times::default() }),
-        ]
-    });
-    if let Some(times) = times {
-        speed.tell("repeat", order, 0, times);
-    }
-}
-
-/// Threads on one zone behind one lock.
-fn shared<P: Policy>(speed: &Speed, order: u8, threads: usize) {
-    let wanted = Request::new(order, Kind::Movable);
-    let each = count(order) / threads;
-    let times = with_zone::<P, _>(|frames| {
-        let frames = Spin { taken: AtomicBool::new(false), inner: Mutex::new(frames) };
-        let start = Barrier::new(threads);
-        let one = || {
-            let mut held = Vec::with_capacity(each);
-            start.wait();
-            let begin = Instant::now();
-            (0..each)
-                .for_each(|_| held.extend(frames.with(|frames| frames.alloc(wanted, &mut ()))));
-            let alloc = begin.elapsed().as_nanos() as f64 / each as f64;
-            start.wait();
-            let begin = Instant::now();
-            for &frame in &held {
-                let _ = black_box(frames.with(|frames| frames.free(frame, order, &mut ())));
-            }
-            (alloc, begin.elapsed().as_nanos() as f64 / each as f64)
-        };
-        std::thread::scope(|scope| {
-            let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
-            let all: Vec<(f64, f64)> =
-                all.into_iter().filter_map(|thread| thread.join().ok()).collect();
-            let mean =
-                |get: fn(&(f64, f64)) -> f64| all.iter().map(get).sum::<f64>() / all.len() as f64;
-            let times = |mean| Times { mean, ..Times::default() };
-            [("alloc", times(mean(|one| one.0))), ("free", times(mean(|one| one.1)))]
-        })
-    });
-    if let Some(times) = times {
-        speed.tell("bulk", order, threads, times);
-    }
+/// One policy of ours.
+pub fn ours(round: u32, name: &'static str, workload: &'static str, order: u8) {
+    dispatch(name, Ours { round, name, workload, order });
 }
 
 fn main() {
-    let json = std::env::args().any(|argument| argument == "--json");
-    for policy in POLICIES {
-        dispatch(policy.name, Speed { name: policy.name, json });
+    let mut arguments = std::env::args().skip(1);
+    let (mut rounds, mut only) = (1, None);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--rounds" => rounds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1),
+            "--only" => only = arguments.next(),
+            other => return eprintln!("{other}: --rounds N and --only NAME,NAME are known"),
+        }
+    }
+    let named = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|of| of == name));
+    for round in 0..rounds {
+        for workload in WORKLOADS {
+            for order in ORDERS {
+                for policy in POLICIES.iter().filter(|policy| named(policy.name)) {
+                    ours(round, policy.name, workload, order);
+                }
+            }
+        }
     }
 }

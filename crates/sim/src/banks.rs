@@ -19,7 +19,7 @@ mod trace;
 mod workload;
 
 pub use energy::{Bill, DimmPower, Meter, StatePower};
-pub use machine::{BankMachine, BankMachineError, Shape};
+pub use machine::{BankMachine, BankMachineError, Metadata, Shape};
 pub use run::{Halt, Run, RunSettings, Sample, Totals, Triggers, run};
 pub use sections::{SECTION_FRAMES, Section, SectionCount, count};
 pub use trace::{PageTrace, TraceError, TraceWriter, convert};

@@ -38,6 +38,7 @@ pub const KNOWN: &[&str] = &[
     "snmalloc",
     "rpmalloc",
     "freehold",
+    "freehold-keeps",
 ];
 
 /// Folders in which a distribution puts its libraries.
@@ -79,7 +80,7 @@ fn by_name(name: &str, place: &Place) -> anyhow::Result<Allocator> {
         "mimalloc3" | "mimalloc3-lean" => built(peers::mimalloc(place, "v3")?),
         "snmalloc" => built(peers::snmalloc(place)?),
         "rpmalloc" => built(peers::rpmalloc(place)?),
-        "freehold" => built(peers::freehold(place)?),
+        "freehold" | "freehold-keeps" => built(peers::freehold(place)?),
         _ => anyhow::bail!(
             "no allocator is called {name}; known: {}; any other as name=path",
             KNOWN.join(", ")
@@ -93,6 +94,7 @@ fn options(name: &str) -> Vec<(String, String)> {
     match name {
         "jemalloc-lean" => pair("MALLOC_CONF", JEMALLOC_LEAN),
         "mimalloc3-lean" => pair("MIMALLOC_PURGE_DELAY", "0"),
+        "freehold-keeps" => pair("FREEHOLD_PURGE", "off"),
         _ => Vec::new(),
     }
 }

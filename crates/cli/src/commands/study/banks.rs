@@ -37,6 +37,7 @@ const QUICK: &[&str] = &[
   freehold study banks mine.toml                            a file that names only what differs
   freehold study banks --settings                           print every setting and its default
   perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -- sleep 60; perf script > pages.txt
+  trace-cmd report trace.dat > pages.txt                    the same out of trace-cmd's binary file
   freehold study banks --quick --trace pages.txt            a recorded machine besides
 
 In --out: report.html, results.json and runs.parquet (the same bytes for the same settings), and times.json (real

@@ -1,8 +1,7 @@
 //! Real time of the code that ships: table 6.1's sequence, run on this machine and not simulated.
 
-use freehold_core::frames::pages::{
-    Area, Bank, Frame, Frames, Kind, Link, Memory, Policy, Request, Visitor, Zone, dispatch,
-};
+use freehold_core::frames::pages::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
+use freehold_sim::banks::Metadata;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -47,19 +46,8 @@ impl Visitor for Sequence {
 
 fn timed<P: Policy>(policy: &'static str, pages: u32) -> Option<Timed> {
     let zone = Zone::new(Frame(0), FRAMES, 1 << 16);
-    let needs = Frames::<P>::needs(&zone).ok()?;
-    let (mut tags, mut links) = (vec![0; needs.frames], vec![Link::default(); needs.frames]);
-    let mut page_blocks = vec![0; needs.page_blocks];
-    let (mut areas, mut sets) =
-        (vec![Area::default(); needs.areas], vec![Bank::default(); needs.sets]);
-    let memory = Memory {
-        tags: &mut tags,
-        links: &mut links,
-        page_blocks: &mut page_blocks,
-        areas: &mut areas,
-        sets: &mut sets,
-    };
-    let mut frames = Frames::<P>::new(zone, memory).ok()?;
+    let mut metadata = Metadata::of::<P>(&zone).ok()?;
+    let mut frames = Frames::<P>::new(zone, metadata.lend()).ok()?;
     let mut held = Vec::with_capacity(pages as usize);
     let page = Request::new(0, Kind::Movable);
     let begin = Instant::now();
