@@ -45,6 +45,21 @@ impl Fullest {
         picked.or_else(|| self.pools.take_from(table, other, wanted.order, Choice::Fullest, probe))
     }
 
+    /// What users get when their own pool has nothing.
+    #[inline(never)]
+    fn pick_slow<Q: Probe>(
+        &mut self,
+        table: &mut Table,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked> {
+        let [own, other] = Self::order_of(wanted.lifetime);
+        let picked = self.pools.take_from(table, other, wanted.order, Choice::Fullest, probe);
+        picked
+            .or_else(|| self.spare_of_kernel(table, wanted, probe))
+            .or_else(|| self.pools.for_user_elsewhere(table, wanted, own, probe))
+    }
+
     /// What the kernel's banks have beyond its reserve: they are on in any case.
     fn spare_of_kernel<Q: Probe>(
         &mut self,
@@ -87,11 +102,12 @@ impl Policy for Fullest {
         if wanted.kind.class() == Class::Kernel {
             return self.pools.for_kernel(table, wanted, Choice::Fullest, probe);
         }
-        if let Some(picked) = self.pick_awake(table, wanted, probe) {
-            return Some(picked);
+        let own = Self::order_of(wanted.lifetime)[0];
+        let picked = self.pools.take_from(table, own, wanted.order, Choice::Fullest, probe);
+        if picked.is_some() {
+            return picked;
         }
-        let pool = Self::order_of(wanted.lifetime)[0];
-        self.pools.for_user_elsewhere(table, wanted, pool, probe)
+        self.pick_slow(table, wanted, probe)
     }
 
     fn pick_awake<Q: Probe>(
