@@ -8,6 +8,7 @@
 //! calls [`Index::remove`] before and [`Index::insert`] after.
 
 use super::{BANK_UNITS, bank::Bank};
+use crate::row::Row;
 
 /// Lists for every (used units, longest free run) and which of them hold anything.
 #[repr(C)]
@@ -33,41 +34,41 @@ fn list_of(used: usize, longest: usize) -> usize {
 impl Index {
     /// Puts partly used bank `at` where its bits say. O(1).
     pub fn insert(&mut self, banks: &mut [Bank], at: usize) {
-        let used = banks[at].used_units();
+        let used = banks.at(at).used_units();
         if used == BANK_UNITS || used == 0 {
-            banks[at].place = (used as u8, 0);
+            banks.at_mut(at).place = (used as u8, 0);
             return;
         }
-        let longest = banks[at].longest();
-        banks[at].place = (used as u8, longest as u8);
-        let head = &mut self.first[list_of(used, longest)];
+        let longest = banks.at(at).longest();
+        banks.at_mut(at).place = (used as u8, longest as u8);
+        let head = self.first.at_mut(list_of(used, longest));
         let next = core::mem::replace(head, at as u32 + 1);
-        self.longest[used] |= 1 << longest;
+        *self.longest.at_mut(used) |= 1 << longest;
         self.levels |= 1 << used;
-        banks[at].prev = 0;
-        banks[at].next = next;
+        banks.at_mut(at).prev = 0;
+        banks.at_mut(at).next = next;
         if let Some(next) = (next as usize).checked_sub(1) {
-            banks[next].prev = at as u32 + 1;
+            banks.at_mut(next).prev = at as u32 + 1;
         }
     }
 
     /// Takes bank `at` out of the list that it was put into. O(1).
     pub fn remove(&mut self, banks: &mut [Bank], at: usize) {
-        let (used, longest) = (banks[at].place.0 as usize, banks[at].place.1 as usize);
+        let (used, longest) = (banks.at(at).place.0 as usize, banks.at(at).place.1 as usize);
         if used == BANK_UNITS || used == 0 {
             return;
         }
-        let (prev, next) = (banks[at].prev, banks[at].next);
+        let (prev, next) = (banks.at(at).prev, banks.at(at).next);
         if let Some(next) = (next as usize).checked_sub(1) {
-            banks[next].prev = prev;
+            banks.at_mut(next).prev = prev;
         }
         match (prev as usize).checked_sub(1) {
-            Some(prev) => banks[prev].next = next,
+            Some(prev) => banks.at_mut(prev).next = next,
             None => {
-                self.first[list_of(used, longest)] = next;
+                *self.first.at_mut(list_of(used, longest)) = next;
                 if next == 0 {
-                    self.longest[used] &= !(1 << longest);
-                    if self.longest[used] == 0 {
+                    *self.longest.at_mut(used) &= !(1 << longest);
+                    if *self.longest.at(used) == 0 {
                         self.levels &= !(1 << used);
                     }
                 }
@@ -89,11 +90,11 @@ impl Index {
         while levels != 0 {
             let used = 63 - levels.leading_zeros() as usize;
             levels ^= 1 << used;
-            let mut fits = self.longest[used] & (u64::MAX << len);
+            let mut fits = *self.longest.at(used) & (u64::MAX << len);
             while fits != 0 {
                 let longest = fits.trailing_zeros() as usize;
-                let at = self.first[list_of(used, longest)] as usize - 1;
-                if align == 1 || banks[at].find(len, align).is_some() {
+                let at = *self.first.at(list_of(used, longest)) as usize - 1;
+                if align == 1 || banks.at(at).find(len, align).is_some() {
                     return Some(at);
                 }
                 fits &= fits - 1;
@@ -114,7 +115,7 @@ impl FreeBanks<'_> {
     /// Whether bank `at` is wholly free.
     #[inline]
     pub fn has(&self, at: usize) -> bool {
-        self.words[self.place(at)] >> (at % 64) & 1 != 0
+        *self.words.at(self.place(at)) >> (at % 64) & 1 != 0
     }
 
     /// Which word has the bit of bank `at`.
@@ -127,7 +128,7 @@ impl FreeBanks<'_> {
     #[inline]
     pub fn set(&mut self, at: usize, free: bool) {
         let bit = 1 << (at % 64);
-        let word = &mut self.words[self.words.len() - 1 - at / 64];
+        let word = self.words.at_mut(self.words.len() - 1 - at / 64);
         if free {
             *word |= bit;
         } else {
@@ -154,7 +155,7 @@ impl FreeBanks<'_> {
     fn next(&self, mut at: usize, end: usize, free: bool) -> Option<usize> {
         let flip = if free { 0 } else { u64::MAX };
         while at < end {
-            let bits = (self.words[self.place(at)] ^ flip) >> (at % 64);
+            let bits = (*self.words.at(self.place(at)) ^ flip) >> (at % 64);
             if bits != 0 {
                 at += bits.trailing_zeros() as usize;
                 return (at < end).then_some(at);

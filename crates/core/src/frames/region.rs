@@ -33,6 +33,7 @@ use super::supply::Supply;
 use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT};
 use crate::machine::Machine;
 use crate::place::Home;
+use crate::row::Row;
 use core::mem::offset_of;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -255,7 +256,7 @@ impl Region {
 
     /// The state of bank `at`, below [`Region::committed_banks`].
     pub fn bank(&mut self, at: usize) -> &Bank {
-        &self.view().banks[at]
+        self.view().banks.at(at)
     }
 
     /// The address of `unit` in bank `at`.
@@ -312,7 +313,7 @@ impl Region {
         let view = self.view();
         let index = if away { view.away } else { view.index };
         let at = index.fullest(view.banks, len, align)?;
-        let first = view.banks[at].find(len, align)?;
+        let first = view.banks.at(at).find(len, align)?;
         let zero = self.change(at, |bank| bank.take(first, len));
         Some(Run { address: self.address(at, first), zero, fresh: 0, used: self.used_units })
     }
@@ -334,7 +335,7 @@ impl Region {
 
     /// Takes that back for bank `at`, a part of which is going to be purged.
     pub fn make_small(&mut self, machine: &impl Machine, at: usize) {
-        if core::mem::replace(&mut self.view().banks[at].huge, false) {
+        if core::mem::replace(&mut self.view().banks.at_mut(at).huge, false) {
             machine.advise(self.address(at, 0) as *mut u8, BANK, false);
         }
     }
@@ -345,11 +346,11 @@ impl Region {
         let (first, last) = (self.bank_of(from), self.bank_of(from + len - 1));
         let (start, end) = (self.bank_of(to), self.bank_of(to + len - 1));
         let banks = self.view().banks;
-        if banks[first..=last].iter().any(|bank| bank.huge) {
-            banks[start..=end].iter_mut().for_each(|bank| bank.huge = true);
+        if banks.iter().take(last + 1).skip(first).any(|bank| bank.huge) {
+            banks.iter_mut().take(end + 1).skip(start).for_each(|bank| bank.huge = true);
         }
-        let node = banks[first].node;
-        if banks[start..=end].iter().any(|bank| bank.node != node) {
+        let node = banks.at(first).node;
+        if banks.iter().take(end + 1).skip(start).any(|bank| bank.node != node) {
             for at in start..=end {
                 self.relist(at, node);
             }
@@ -404,7 +405,7 @@ impl Region {
         }
         let view = self.view();
         let free = |(bank, first, len)| {
-            let bank: &Bank = &view.banks[bank];
+            let bank: &Bank = view.banks.at(bank);
             bank.used & super::bank::mask(first, len) == 0
         };
         if !pieces(unit, longer - len).all(free) {
@@ -492,15 +493,15 @@ impl Region {
     fn change<R>(&mut self, at: usize, work: impl FnOnce(&mut Bank) -> R) -> R {
         let home = self.home;
         let mut view = self.view();
-        let index = if view.banks[at].node == home { view.index } else { view.away };
+        let index = if view.banks.at(at).node == home { view.index } else { view.away };
         index.remove(view.banks, at);
-        let bank = &mut view.banks[at];
+        let bank = view.banks.at_mut(at);
         let (used, dirty) = (bank.place.0 as usize, bank.dirty);
         let result = work(bank);
         // Bits are only added or only removed by one change.
         let (now, changed) = (bank.dirty, (bank.dirty ^ dirty).count_ones() as usize);
         index.insert(view.banks, at);
-        let now_used = view.banks[at].place.0 as usize;
+        let now_used = view.banks.at(at).place.0 as usize;
         view.free.set(at, now_used == 0);
         self.dirty_units =
             if now > dirty { self.dirty_units + changed } else { self.dirty_units - changed };

@@ -12,6 +12,7 @@ use super::supply::Supply;
 use super::{BANK, BANK_UNITS, UNIT};
 use crate::machine::Machine;
 use crate::place::{Home, NodeSet};
+use crate::row::Row;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -304,7 +305,7 @@ impl Runs {
     pub fn purged(&self, machine: &impl Machine, dirty: Dirty, clean: bool) {
         let tick = self.tick.load(Ordering::Relaxed);
         self.with(machine, |regions| {
-            let region = &mut regions[dirty.region];
+            let region = regions.at_mut(dirty.region);
             region.give(dirty.address, dirty.len, clean, tick);
             region.purge_bitmaps(machine, region.bank_of(dirty.address));
         });
@@ -320,7 +321,7 @@ impl Runs {
             let mut at = 0;
             loop {
                 let used = self.with(machine, |regions| {
-                    let region = &mut regions[number];
+                    let region = regions.at_mut(number);
                     (at < region.committed_banks()).then(|| region.bank(at).used)
                 });
                 let Some(mut used) = used else { break };

@@ -12,6 +12,7 @@ use super::slab::{Held, Slab};
 use super::tag::SPARSE;
 use crate::frames::{UNIT, region::Region};
 use crate::machine::Machine;
+use crate::row::Row;
 use crate::size_class::CLASSES;
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -145,9 +146,10 @@ impl<M: Machine> NodeHeap<M> {
         let blocks = slab.blocks();
         slab.vacancy.add(held.len);
         for at in 0..slab.word_count() {
-            if held.bits[at] != 0 {
-                slab.give_word(at, held.bits[at]);
-                held.len -= held.bits[at].count_ones();
+            let bits = *held.bits.at(at);
+            if bits != 0 {
+                slab.give_word(at, bits);
+                held.len -= bits.count_ones();
                 if held.len == 0 {
                     break;
                 }

@@ -12,6 +12,7 @@ use super::cache::Block;
 use super::inbox::Linked;
 use super::vacancy::Vacancy;
 use crate::frames::{UNIT, UNIT_SHIFT, region::DESCRIPTOR};
+use crate::row::Row;
 use crate::size_class::SizeClass;
 use crate::sync::{AtomicPtr, AtomicU64};
 use core::cell::Cell;
@@ -175,7 +176,7 @@ impl Slab {
 
     /// Whether block `number` is a set bit.
     pub fn is_free(&self, number: usize) -> bool {
-        self.words()[number / 64].load(Ordering::Acquire) >> (number % 64) & 1 != 0
+        self.words().at(number / 64).load(Ordering::Acquire) >> (number % 64) & 1 != 0
     }
 
     /// Takes up to `want` blocks, lowest first from where the last were found, onto `chain`.
@@ -184,7 +185,7 @@ impl Slab {
         let before = chain.len;
         let mut at = self.cursor.get() as usize;
         for _ in 0..words.len() {
-            let free = words[at].load(Ordering::Relaxed);
+            let free = words.at(at).load(Ordering::Relaxed);
             if free != 0 {
                 self.take_word(at, lowest(free, want - (chain.len - before)), chain);
                 if chain.len - before >= want {
@@ -204,7 +205,7 @@ impl Slab {
 
     fn take_word(&self, at: usize, wanted: u64, chain: &mut Chain) {
         // Acquire (within AcqRel) pairs with the giver's Release: its writes to the block are over.
-        let got = self.words()[at].fetch_and(!wanted, Ordering::AcqRel) & wanted;
+        let got = self.words().at(at).fetch_and(!wanted, Ordering::AcqRel) & wanted;
         let size = self.class().size();
         let base = self.base.get() + at * 64 * size;
         if got == 0 {
@@ -225,7 +226,7 @@ impl Slab {
     #[inline]
     pub fn give_word(&self, at: usize, given: u64) -> u64 {
         // Release pairs with the Acquire of whoever takes the blocks.
-        self.words()[at].fetch_or(given, Ordering::AcqRel) & given
+        self.words().at(at).fetch_or(given, Ordering::AcqRel) & given
     }
 
     /// Claims every block, if all are free; else changes nothing.
@@ -244,7 +245,7 @@ impl Slab {
     /// Sets all bits of the first `words` words again; their count was never withdrawn.
     pub fn unclaim(&self, words: usize) {
         for at in 0..words {
-            self.words()[at].fetch_or(self.full(at), Ordering::AcqRel);
+            self.words().at(at).fetch_or(self.full(at), Ordering::AcqRel);
         }
     }
 
@@ -286,7 +287,7 @@ impl Slab {
     /// Takes the blocks `first ..= last` that are not held yet; all of them or none.
     fn hold(&self, first: usize, last: usize, held: &mut Held) -> bool {
         let words = || self.words().iter().enumerate().take(last / 64 + 1).skip(first / 64);
-        let missing = |at: usize, held: &Held| mask_in_word(at, first, last) & !held.bits[at];
+        let missing = |at: usize, held: &Held| mask_in_word(at, first, last) & !*held.bits.at(at);
         let all_free = words().all(|(at, word)| {
             let wanted = missing(at, held);
             word.load(Ordering::Relaxed) & wanted == wanted
@@ -295,7 +296,7 @@ impl Slab {
             && words().all(|(at, word)| {
                 let wanted = missing(at, held);
                 let got = word.fetch_and(!wanted, Ordering::AcqRel) & wanted;
-                held.bits[at] |= got;
+                *held.bits.at_mut(at) |= got;
                 held.len += got.count_ones();
                 // Else the owner was faster. What was taken stays held, and is given back with
                 // the rest.

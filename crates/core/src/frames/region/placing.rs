@@ -10,6 +10,7 @@ use crate::frames::region::Run;
 use crate::frames::supply::Supply;
 use crate::machine::{Machine, Nodes};
 use crate::place::{Home, NodeId};
+use crate::row::Row;
 
 impl Region {
     /// A run in a bank away from home, if that is where the next bank would come from.
@@ -100,11 +101,11 @@ impl Region {
     pub(super) fn relist(&mut self, at: usize, node: Home) {
         let home = self.home;
         let view = self.view();
-        let (here, there) = (view.banks[at].node == home, node == home);
-        let lists = [view.away, view.index];
-        lists[usize::from(here)].remove(view.banks, at);
-        view.banks[at].node = node;
-        lists[usize::from(there)].insert(view.banks, at);
+        let (here, there) = (view.banks.at(at).node == home, node == home);
+        let mut lists = [view.away, view.index];
+        lists.at_mut(usize::from(here)).remove(view.banks, at);
+        view.banks.at_mut(at).node = node;
+        lists.at_mut(usize::from(there)).insert(view.banks, at);
     }
 }
 
