@@ -5,7 +5,7 @@
 
 use crate::thread::Entered;
 use crate::watch::{self, Ask};
-use crate::{purger, report, thread, word};
+use crate::{profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
 use freehold_core::machine::Machine;
@@ -42,8 +42,7 @@ pub fn allocate_slow(size: usize) -> *mut u8 {
             return block;
         }
     }
-    let block = watch::try_allocate_sampled(size);
-    if block.is_null() { allocate_cold(size) } else { block }
+    allocate_cold(size)
 }
 
 #[cold]
@@ -112,17 +111,28 @@ fn overflow(class: usize) {
 #[cold]
 #[inline(never)]
 unsafe fn free_slow(block: *mut u8) {
+    let cache = word::get();
+    // SAFETY: the caller's.
+    if !(cache.is_metered() && unsafe { HEAP.give_metered(cache, block) }) {
+        // SAFETY: the caller's; nothing was done yet.
+        unsafe { free_slower(block) };
+    }
+}
+
+/// # Safety
+/// As for [`free`].
+#[inline(never)]
+unsafe fn free_slower(block: *mut u8) {
     if block.is_null() {
         return;
     }
     let cache = word::get();
     if word::is_empty(cache) {
         // SAFETY: the caller's.
-        if !unsafe { watch::try_free_sampled(block) } {
-            // SAFETY: the caller's; nothing was done yet.
-            unsafe { free_entering(block) };
-        }
-        return;
+        return unsafe { free_entering(block) };
+    }
+    if cache.is_metered() {
+        profile::forget(block);
     }
     // SAFETY: the caller's.
     judge(unsafe { HEAP.free_slow(cache, block) }, block);
@@ -276,14 +286,15 @@ fn with_cache(
     watched: impl FnOnce(&'static Cache) -> *mut u8,
 ) -> *mut u8 {
     let cache = word::get();
-    let (cache, block) = if !word::is_empty(cache) {
-        (cache, plain(cache))
-    } else {
-        match thread::enter() {
-            Some(Entered::Plain(cache)) => (cache, plain(cache)),
-            Some(Entered::Watched(cache)) => (cache, watched(cache)),
-            None => return ptr::null_mut(),
-        }
+    let entered = match word::is_empty(cache) {
+        true => thread::enter(),
+        false if cache.is_metered() => Some(Entered::Watched(cache)),
+        false => Some(Entered::Plain(cache)),
+    };
+    let (cache, block) = match entered {
+        Some(Entered::Plain(cache)) => (cache, plain(cache)),
+        Some(Entered::Watched(cache)) => (cache, watched(cache)),
+        None => return ptr::null_mut(),
     };
     if HEAP.is_stray(cache) {
         thread::settle(cache);

@@ -49,7 +49,9 @@ fn attach() -> Option<Entered> {
     let cache = HEAP.attach()?;
     let entered = if watch::is_on() {
         profile::enter_thread();
-        word::set_watched(Some(cache), watch::is_only(watch::SAMPLE));
+        if !(watch::is_only(watch::SAMPLE) && profile::meter(cache)) {
+            word::set_watched(Some(cache));
+        }
         Entered::Watched(cache)
     } else {
         word::set(Some(cache));
@@ -94,8 +96,11 @@ fn start() {
 pub(crate) fn settle(cache: &'static Cache) {
     let Some(new) = HEAP.attach() else { return };
     if word::watched().is_some() {
-        word::set_watched(Some(new), watch::is_only(watch::SAMPLE));
+        word::set_watched(Some(new));
     } else {
+        if let Some(meter) = word::meter() {
+            meter.go_to(new);
+        }
         word::set(Some(new));
     }
     HEAP.detach(cache);
@@ -119,8 +124,12 @@ unsafe extern "C" fn leave(value: *mut libc::c_void) {
     if value.addr() & SECOND_ROUND == 0 {
         return arm(cache, SECOND_ROUND);
     }
+    let meter = word::meter();
     word::set(None);
-    word::set_watched(None, false);
+    word::set_watched(None);
+    if let Some(meter) = meter {
+        meter.free(cache);
+    }
     HEAP.detach(cache);
     purger::consider();
 }

@@ -6,6 +6,9 @@
 //! the thread's own cache is in its second word, and the call is made, with whatever is asked for
 //! around it, by the same functions of the core.
 //!
+//! Where samples are all that is wanted, allocations stay hot, and only frees take the cold call: the thread's cache is
+//! metered (`profile`).
+//!
 //! What is watched is decided once, when the first thread starts the heap (`options`), and constant.
 
 use crate::process::HEAP;
@@ -13,7 +16,7 @@ use crate::{counts, profile, secure, word};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::heap::{Cache, Freed, Misuse};
-use freehold_core::size_class::{MAX_CLASS_SIZE, SMALL_MAX, class_of};
+use freehold_core::size_class::MAX_CLASS_SIZE;
 
 /// Count every call exactly (`FREEHOLD_STATS`).
 pub(crate) const COUNT: u32 = 1;
@@ -41,45 +44,6 @@ pub(crate) fn watches(what: u32) -> bool {
 /// Whether this is all that is watched.
 pub(crate) fn is_only(what: u32) -> bool {
     WHAT.load(Ordering::Relaxed) == what
-}
-
-/// The short way for calls that are sampled and no more: a block of the thread's stack, if no sample
-/// point falls into it. Null otherwise, with nothing changed.
-#[inline(always)]
-pub(crate) fn try_allocate_sampled(size: usize) -> *mut u8 {
-    let Some(cache) = word::sampled() else { return ptr::null_mut() };
-    let left = word::countdown().wrapping_sub(size.max(1) as i64);
-    if left < 0 || size > MAX_CLASS_SIZE {
-        return ptr::null_mut();
-    }
-    let block = match class_of(size) {
-        _ if size <= SMALL_MAX => cache.take_small(size),
-        Some(class) => cache.take_class(class),
-        None => ptr::null_mut(),
-    };
-    if !block.is_null() {
-        word::set_countdown(left);
-    }
-    block
-}
-
-/// The short way for frees under the same conditions: `true` when the block was of the thread's own
-/// slabs, and all is done.
-///
-/// # Safety
-/// As for [`free`].
-#[inline(always)]
-pub(crate) unsafe fn try_free_sampled(block: *mut u8) -> bool {
-    let Some(cache) = word::sampled() else { return false };
-    // SAFETY: the caller's.
-    match unsafe { cache.give(block) } {
-        Freed::Done => true,
-        Freed::Full(class) => {
-            HEAP.overflow(cache, class);
-            true
-        }
-        Freed::Slow => false,
-    }
 }
 
 /// What is asked for.
@@ -111,9 +75,12 @@ impl Ask {
 
 /// Allocates under watch.
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
+    if let Some(meter) = word::meter() {
+        return meter.allocate(cache, ask);
+    }
     let sampled = watches(SAMPLE) && profile::is_due(ask.size);
     let block = match sampled {
-        true => profile::allocate(cache, ask),
+        true => profile::allocate(cache, ask, ask.size),
         false => allocate_quietly(cache, ask),
     };
     if watches(COUNT) && !block.is_null() {

@@ -3,8 +3,8 @@
 //! ```text
 //! +0   the cache that hot paths use; the static empty one before the first call, and for good in a
 //!      watched process (see `watch`)
-//! +8   the thread's own cache when hot paths must not find it, and a bit (caches are aligned) that says
-//!      whether calls are only sampled; else null
+//! +8   the thread's own cache when hot paths must not find it; or what meters it, and a bit that says so (both are
+//!      aligned); else null
 //! +16  bytes until the next sample (see `profile`)
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! first word's initial value points to the empty cache, which no fast path needs to tell from others, and
 //! which nobody can write to: it lies among the constants.
 
+use crate::profile::Meter;
 use core::arch::{asm, global_asm};
 use freehold_core::heap::Cache;
 
@@ -95,8 +96,8 @@ pub fn is_empty(cache: &Cache) -> bool {
     core::ptr::eq(cache, &raw const EMPTY)
 }
 
-/// In the second word: calls are sampled, and nothing else is watched.
-const ONLY_SAMPLED: usize = 1;
+/// In the second word: what is there is a meter.
+const METER: usize = 1;
 
 #[inline(always)]
 fn second() -> *const u8 {
@@ -109,23 +110,29 @@ fn second() -> *const u8 {
 /// The calling thread's cache in a watched process, if it has one yet.
 #[inline]
 pub(crate) fn watched() -> Option<&'static Cache> {
-    let cache: *const Cache = second().map_addr(|bits| bits & !ONLY_SAMPLED).cast();
-    // SAFETY: the word is null or points to a cache, which lives for ever.
-    unsafe { cache.as_ref() }
+    let word = second();
+    // SAFETY: without the bit, the word is null or points to a cache, which lives for ever.
+    if word.addr() & METER == 0 { unsafe { word.cast::<Cache>().as_ref() } } else { None }
 }
 
-/// The same in a process whose calls are sampled, and nothing else.
-#[inline(always)]
-pub(crate) fn sampled() -> Option<&'static Cache> {
+/// What meters the calling thread's cache, if anything does.
+#[inline]
+pub(crate) fn meter() -> Option<&'static Meter> {
     let word = second();
-    // SAFETY: a set bit is beside a pointer to a cache, which lives for ever.
-    (word.addr() & ONLY_SAMPLED != 0).then(|| unsafe { &*word.wrapping_sub(ONLY_SAMPLED).cast() })
+    // SAFETY: a set bit is beside a pointer to a meter, which lives until its thread has left it.
+    (word.addr() & METER != 0).then(|| unsafe { &*word.wrapping_sub(METER).cast() })
 }
 
 /// Sets the calling thread's cache in a watched process.
-pub(crate) fn set_watched(cache: Option<&'static Cache>, only_sampled: bool) {
-    let cache = cache.map_or(core::ptr::null(), core::ptr::from_ref).cast::<u8>();
-    let word = cache.map_addr(|bits| bits | usize::from(only_sampled));
+pub(crate) fn set_watched(cache: Option<&'static Cache>) {
+    let word = cache.map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: no other thread writes this word.
+    unsafe { write!(8, word) };
+}
+
+/// Sets what meters the calling thread's cache.
+pub(crate) fn set_meter(meter: &'static Meter) {
+    let word = core::ptr::from_ref(meter).cast::<u8>().map_addr(|bits| bits | METER);
     // SAFETY: no other thread writes this word.
     unsafe { write!(8, word) };
 }

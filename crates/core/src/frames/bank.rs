@@ -5,6 +5,7 @@
 
 use super::BANK_UNITS;
 use crate::place::Home;
+use crate::row::Row;
 
 /// The state of one bank. All-zero is a bank that is free and clean.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,7 +82,7 @@ impl Bank {
     /// up to 32): the lowest that is all dirty, hence resident already, else the lowest.
     pub fn find(&self, len: usize, align: usize) -> Option<usize> {
         const ALIGNED: [u32; 6] = [!0, 0x5555_5555, 0x1111_1111, 0x0101_0101, 0x0001_0001, 1];
-        let aligned = ALIGNED[align.trailing_zeros() as usize];
+        let aligned = *ALIGNED.at(align.trailing_zeros() as usize);
         let dirty = starts(self.dirty & !self.used, len) & aligned;
         let found = if dirty != 0 { dirty } else { starts(!self.used, len) & aligned };
         (found != 0).then_some(found.trailing_zeros() as usize)

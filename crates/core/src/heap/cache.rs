@@ -97,6 +97,9 @@ pub struct Cache {
     pub(super) reach: Cell<usize>,
     /// What marks and links are encoded with; the same in every cache of a heap.
     pub(super) key: Cell<usize>,
+    /// What `reach` would be, were it not 0 in a cache that is metered; and whether it is.
+    pub(super) known: Cell<usize>,
+    pub(super) metered: Cell<bool>,
 
     // Cold from here on.
     /// A full stack held back, and its length.
@@ -166,6 +169,8 @@ impl Cache {
             base: Cell::new(0),
             reach: Cell::new(0),
             key: Cell::new(0),
+            known: Cell::new(0),
+            metered: Cell::new(false),
             spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             spare_len: [const { Cell::new(0) }; CLASSES],
             batch: [const { Cell::new(0) }; CLASSES],
@@ -236,10 +241,20 @@ impl Cache {
     /// a block of our own are caught only when the block leaves the stack.)
     #[inline(always)]
     pub unsafe fn give(&self, address: *mut u8) -> Freed {
+        match self.own_block(address, self.reach.get()) {
+            Some((block, class)) => self.push(block, class),
+            None => Freed::Slow,
+        }
+    }
+
+    /// The block at `address` and its class, if it lies in a slab of this cache within `reach` and is not marked as
+    /// free.
+    #[inline(always)]
+    pub(super) fn own_block(&self, address: *mut u8, reach: usize) -> Option<(*mut Block, usize)> {
         let base = self.base.get();
         let offset = address.addr().wrapping_sub(base);
-        if offset >= self.reach.get() {
-            return Freed::Slow;
+        if offset >= reach {
+            return None;
         }
         let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
         // SAFETY: the base is the region's tags, readable for every unit within its reach.
@@ -247,15 +262,13 @@ impl Cache {
             unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) };
         let class = tag as usize ^ ptr::from_ref(self).addr();
         if class >= CLASSES {
-            return Freed::Slow;
+            return None;
         }
         let block: *mut Block = address.cast();
         // SAFETY: the tag says that the unit is a slab of ours, hence mapped; units end at blocks'
         // or waste's ends, so sixteen bytes at a block can be read.
-        if unsafe { Block::is_marked(block, self.key.get()) } {
-            return Freed::Slow;
-        }
-        self.push(block, class)
+        let marked = unsafe { Block::is_marked(block, self.key.get()) };
+        (!marked).then_some((block, class))
     }
 
     /// The size of a block of one of this cache's slabs; `None` for every other address.
@@ -263,11 +276,11 @@ impl Cache {
     pub fn size_of(&self, address: *mut u8) -> Option<usize> {
         let base = self.base.get();
         let offset = address.addr().wrapping_sub(base);
-        if offset >= self.reach.get() {
+        if offset >= self.known.get() {
             return None;
         }
         let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
-        // SAFETY: as in `give`.
+        // SAFETY: as in `own_block`.
         let tag =
             unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) };
         SizeClass::new(tag as usize ^ ptr::from_ref(self).addr()).map(SizeClass::size)

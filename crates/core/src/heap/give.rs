@@ -21,6 +21,7 @@ use super::slab::Slab;
 use crate::frames::UNIT;
 use crate::machine::Machine;
 use crate::place::Home;
+use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
@@ -43,15 +44,15 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     pub fn overflow(&self, cache: &Cache, class: usize) {
         let _busy = Busy::new(cache);
-        let (last, key) = (cache.heads[class].get(), cache.key.get());
+        let (last, key) = (cache.heads.at(class).get(), cache.key.get());
         // All but the block that did not fit any more, with which a new stack begins.
         let len = stack_len(cache, class) - 1;
         // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
         let full = unsafe { Block::next(last, key) };
         // SAFETY: as above.
         unsafe { Block::link(last, ptr::null_mut(), key) };
-        let spare = cache.spare[class].replace(full);
-        let spare_len = cache.spare_len[class].replace(len as u16) as usize;
+        let spare = cache.spare.at(class).replace(full);
+        let spare_len = cache.spare_len.at(class).replace(len as u16) as usize;
         let stocked = is_stocked(cache);
         // Short stacks while what does not fit them goes back to bits at once.
         grant(cache, class, if stocked { limit(class).min(STEP) } else { limit(class) }, 1);
@@ -66,34 +67,35 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Puts a stack of `len` blocks into the depot.
-    fn set_aside(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
+    pub(super) fn set_aside(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
         let bytes = len * size_of_class(class);
         if size_of_class(class) < HEADER {
             self.give_or_note(Some(cache), stack, usize::MAX);
             return;
         }
         // SAFETY: the cache is the caller's, and so are the stack's blocks, which are large enough.
-        let total = unsafe { cache.depots[class].put(stack.cast(), len as u32, cache.key.get()) };
-        cache.held[class].store(short(total), Ordering::Relaxed);
-        cache.stocked[class / 64].set(cache.stocked[class / 64].get() | 1 << (class % 64));
+        let total =
+            unsafe { cache.depots.at(class).put(stack.cast(), len as u32, cache.key.get()) };
+        cache.held.at(class).store(short(total), Ordering::Relaxed);
+        cache.stocked.at(class / 64).set(cache.stocked.at(class / 64).get() | 1 << (class % 64));
         cache.stock.set(cache.stock.get() + bytes);
         self.account(cache, bytes);
     }
 
     /// A stack from the depot and its length, if there is one.
     pub(super) fn fetch(&self, cache: &Cache, class: usize) -> Option<(*mut Block, usize)> {
-        if cache.depots[class].is_empty() {
+        if cache.depots.at(class).is_empty() {
             return None;
         }
         // SAFETY: the cache is the caller's.
-        let (magazine, left) = unsafe { cache.depots[class].pop(cache.key.get()) };
+        let (magazine, left) = unsafe { cache.depots.at(class).pop(cache.key.get()) };
         if magazine.is_null() {
             return None;
         }
         let left = short(left);
-        cache.held[class].store(left, Ordering::Relaxed);
-        if left < cache.low[class].load(Ordering::Relaxed) {
-            cache.low[class].store(left, Ordering::Relaxed);
+        cache.held.at(class).store(left, Ordering::Relaxed);
+        if left < cache.low.at(class).load(Ordering::Relaxed) {
+            cache.low.at(class).store(left, Ordering::Relaxed);
         }
         // SAFETY: `pop` made the magazine ours.
         let len = unsafe { (*magazine).len } as usize;
@@ -111,8 +113,8 @@ impl<M: Machine> NodeHeap<M> {
         let from = cache.next_shed.get() as usize;
         let others = (from..CLASSES).chain(0..from.min(CLASSES)).filter(|other| *other != class);
         if let Some(other) = { others }.find(|other| !cache.spare[*other].get().is_null()) {
-            let len = cache.spare_len[other].replace(0) as usize;
-            self.set_aside(cache, other, cache.spare[other].replace(ptr::null_mut()), len);
+            let len = cache.spare_len.at(other).replace(0) as usize;
+            self.set_aside(cache, other, cache.spare.at(other).replace(ptr::null_mut()), len);
         }
         if cache.stocked.iter().any(|word| word.get() != 0) {
             cache.debt.set((cache.debt.get() + UNIT as u32).min(MOST_DEBT));
@@ -152,25 +154,25 @@ impl<M: Machine> NodeHeap<M> {
     /// Puts both stacks of a class into the depot.
     pub(super) fn stow(&self, cache: &Cache, class: usize) {
         let len = stack_len(cache, class);
-        let stack = cache.heads[class].replace(ptr::null_mut());
+        let stack = cache.heads.at(class).replace(ptr::null_mut());
         if !stack.is_null() {
             grant(cache, class, limit(class), 0);
             self.set_aside(cache, class, stack, len);
         }
-        let spare = cache.spare[class].replace(ptr::null_mut());
+        let spare = cache.spare.at(class).replace(ptr::null_mut());
         if !spare.is_null() {
-            let len = cache.spare_len[class].replace(0) as usize;
+            let len = cache.spare_len.at(class).replace(0) as usize;
             self.set_aside(cache, class, spare, len);
         }
     }
 
     /// Turns a depot into bits; how many bytes. `by` is the cache of the calling thread, if it has one.
     pub(super) fn give_depot(&self, by: Option<&Cache>, cache: &Cache, class: usize) -> usize {
-        let mut magazine = cache.depots[class].take();
+        let mut magazine = cache.depots.at(class).take();
         if magazine.is_null() {
             return 0;
         }
-        cache.held[class].store(0, Ordering::Relaxed);
+        cache.held.at(class).store(0, Ordering::Relaxed);
         // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
         let bytes = unsafe { (*magazine).total } as usize * size_of_class(class);
         while !magazine.is_null() {
@@ -190,11 +192,11 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: caches live for ever, and their order never changes once they are listed.
         while let Some(it) = unsafe { cache.as_ref() } {
             for class in 0..CLASSES {
-                let held = it.held[class].load(Ordering::Relaxed);
+                let held = it.held.at(class).load(Ordering::Relaxed);
                 if held == 0 {
                     continue;
                 }
-                let low = it.low[class].swap(held, Ordering::Relaxed);
+                let low = it.low.at(class).swap(held, Ordering::Relaxed);
                 if at_once || low == u16::MAX || (low != 0 && low as usize * 2 >= held as usize) {
                     self.purging.with(&self.machine, || self.give_depot(None, it, class));
                 } else {
@@ -213,12 +215,12 @@ impl<M: Machine> NodeHeap<M> {
         block: *mut Block,
         class: SizeClass,
     ) -> Result<(), Misuse> {
-        let outbox = &cache.outbox[class.index()];
+        let outbox = &cache.outbox.at(class.index());
         // SAFETY: the block is free now, and ours until its bit is set.
         unsafe { Block::link(block, outbox.get(), cache.key.get()) };
         outbox.set(block);
-        let len = cache.outbox_len[class.index()].get() + 1;
-        cache.outbox_len[class.index()].set(len);
+        let len = cache.outbox_len.at(class.index()).get() + 1;
+        cache.outbox_len.at(class.index()).set(len);
         if len as usize * class.size() < OUTBOX_BYTES {
             Ok(())
         } else {
@@ -228,19 +230,19 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Sends the outbox's blocks of a class to where they belong.
     pub(super) fn flush_outbox(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
-        let outbox = cache.outbox[class].get();
+        let outbox = cache.outbox.at(class).get();
         if outbox.is_null() {
             return Ok(());
         }
         let _busy = Busy::new(cache);
-        cache.outbox_len[class].set(0);
-        cache.outbox[class].set(ptr::null_mut());
+        cache.outbox_len.at(class).set(0);
+        cache.outbox.at(class).set(ptr::null_mut());
         self.give_up_to(Some(cache), outbox, usize::MAX).map(|_| ()).map_err(|(misuse, _)| misuse)
     }
 
     /// As [`NodeHeap::give_up_to`]. Misuse that is found was caused long ago, and is nothing that the
     /// caller could be told: it is noted, and the rest of the list lost.
-    fn give_or_note(
+    pub(super) fn give_or_note(
         &self,
         by: Option<&Cache>,
         list: *mut Block,
@@ -342,7 +344,7 @@ impl<M: Machine> NodeHeap<M> {
 
 /// Whether the cache's depots hold as much as they may. The purger may have taken what the cache still
 /// counts, so now and then it counts again.
-fn is_stocked(cache: &Cache) -> bool {
+pub(super) fn is_stocked(cache: &Cache) -> bool {
     if cache.stock.get() < STOCK_BYTES {
         return false;
     }
@@ -358,8 +360,8 @@ fn is_stocked(cache: &Cache) -> bool {
 }
 
 /// How many blocks the stack in use holds.
-fn stack_len(cache: &Cache, class: usize) -> usize {
-    (cache.granted[class].get() as i32 - cache.room[class].get()) as usize
+pub(super) fn stack_len(cache: &Cache, class: usize) -> usize {
+    (cache.granted.at(class).get() as i32 - cache.room.at(class).get()) as usize
 }
 
 fn size_of_class(class: usize) -> usize {
@@ -388,6 +390,6 @@ fn next_stocked(cache: &Cache, class: usize) -> Option<usize> {
 }
 
 fn unstock(cache: &Cache, class: usize) {
-    let word = &cache.stocked[class / 64];
+    let word = &cache.stocked.at(class / 64);
     word.set(word.get() & !(1 << (class % 64)));
 }

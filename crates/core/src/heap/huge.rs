@@ -17,6 +17,7 @@ use super::cache::Cache;
 use super::node_heap::NodeHeap;
 use crate::frames::{BANK, UNIT, region::Run};
 use crate::machine::Machine;
+use crate::row::Row;
 
 /// Units in use below which nothing is asked for; and none for slabs.
 const SOME_UNITS: usize = (8 << 20) / UNIT;
@@ -54,7 +55,7 @@ impl<M: Machine> NodeHeap<M> {
 /// A cache got a slab of `class`.
 pub(super) fn count_slab(cache: &Cache, class: usize) {
     cache.owned.set(cache.owned.get().saturating_add(1));
-    let word = &cache.opened[class / 64];
+    let word = &cache.opened.at(class / 64);
     word.set(word.get() | 1 << (class % 64));
 }
 

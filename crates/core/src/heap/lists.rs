@@ -10,6 +10,7 @@ use super::node_heap::NodeHeap;
 use super::slab::Slab;
 use super::tag::{self, SPARSE, Tag};
 use crate::machine::Machine;
+use crate::row::Row;
 use crate::size_class::SizeClass;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -40,11 +41,11 @@ impl<M: Machine> NodeHeap<M> {
                 // SAFETY: caches live for ever; idle ones are touched under this lock only.
                 let from = unsafe { &*idle };
                 self.drain(from);
-                if from.slabs[class.index()].get().is_null() {
+                if from.slabs.at(class.index()).get().is_null() {
                     // What it set aside becomes bits, and the slabs with these bits are heard of.
                     self.give_depot(Some(from), from, class.index());
                 }
-                let slab = from.slabs[class.index()].get();
+                let slab = from.slabs.at(class.index()).get();
                 if !slab.is_null() {
                     // SAFETY: listed slabs are alive, and the idle cache's owner is this lock.
                     let it = unsafe { &*slab };
@@ -115,7 +116,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Gives a slab back to the runs if all its blocks are free; keeps the last one of its class.
     fn retire(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
-        let first = cache.slabs[slab.class().index()].get();
+        let first = cache.slabs.at(slab.class().index()).get();
         let last = match listed {
             true => ptr::eq(first, slab) && slab.next.get().is_null(),
             false => first.is_null(),
@@ -142,7 +143,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Retires every listed slab of a class that holds no block.
     pub(super) fn retire_free(&self, cache: &Cache, class: usize) {
-        let mut slab = cache.slabs[class].get();
+        let mut slab = cache.slabs.at(class).get();
         while !slab.is_null() {
             // SAFETY: listed slabs are alive and ours.
             let it = unsafe { &*slab };
@@ -168,7 +169,7 @@ impl<M: Machine> NodeHeap<M> {
 
 /// Puts a slab first in its owner's list.
 pub(super) fn link(cache: &Cache, slab: *mut Slab, class: SizeClass) {
-    let head = &cache.slabs[class.index()];
+    let head = &cache.slabs.at(class.index());
     let next = head.replace(slab);
     // SAFETY: listed slabs are alive and their links the owner's.
     unsafe {
@@ -186,7 +187,7 @@ fn unlink(cache: &Cache, slab: &Slab) {
     // SAFETY: listed slabs are alive and their links the owner's.
     unsafe {
         if prev.is_null() {
-            cache.slabs[slab.class().index()].set(next);
+            cache.slabs.at(slab.class().index()).set(next);
         } else {
             (*prev).next.set(next);
         }
@@ -198,7 +199,7 @@ fn unlink(cache: &Cache, slab: &Slab) {
 
 /// Brings the fullest of the first few listed slabs to the front, so that the emptier ones drain.
 fn prefer_fullest(cache: &Cache, class: SizeClass) {
-    let first = cache.slabs[class.index()].get();
+    let first = cache.slabs.at(class.index()).get();
     let (mut slab, mut best, mut least) = (first, first, u32::MAX);
     for _ in 0..FULLEST_OF {
         if slab.is_null() {

@@ -10,6 +10,7 @@
 //! vacancy     how many of them are free, and who knows      (lock-free, eight bytes)
 //! inbox       slabs that others have given blocks to        (lock-free, one word)
 //! node_heap   ties them together: entry points, threads that come and go
+//! metered     caches whose allocations are counted, though malloc counts nothing
 //! large       requests above 32 KiB: runs of units
 //! huge        which banks get huge pages
 //! purge       returns pages that hold no block, also inside slabs in use
@@ -47,6 +48,8 @@ mod huge;
 mod large;
 #[cfg(not(loom))]
 mod lists;
+#[cfg(not(loom))]
+mod metered;
 #[cfg(not(loom))]
 pub mod node_heap;
 #[cfg(not(loom))]

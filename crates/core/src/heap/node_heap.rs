@@ -18,6 +18,7 @@ use super::tag::Tag;
 use crate::frames::{UNIT, region::Run, runs::Runs};
 use crate::machine::Machine;
 use crate::place::{Home, MAX_NODES, NodeId};
+use crate::row::Row;
 use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned};
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
@@ -324,7 +325,7 @@ impl<M: Machine> NodeHeap<M> {
         let cache = unsafe { &*new };
         for class in 0..CLASSES {
             refill::grant(cache, class, refill::limit(class), 0);
-            cache.batch[class].set(refill::first_batch(class));
+            cache.batch.at(class).set(refill::first_batch(class));
         }
         cache.key.set(self.key.load(Ordering::Relaxed));
         cache.home.set(home);
@@ -336,7 +337,8 @@ impl<M: Machine> NodeHeap<M> {
     pub(super) fn refresh(&self, cache: &Cache) {
         let primary = self.runs.primary(cache.home.get());
         cache.base.set(primary.base());
-        cache.reach.set(primary.reach());
+        cache.known.set(primary.reach());
+        cache.reach.set(if cache.is_metered() { 0 } else { primary.reach() });
     }
 
     /// Takes the cache of a thread that exits: sets its stacks aside, frees what holds no block, and
@@ -354,6 +356,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.with_registry(|threads| {
             cache.attached.set(false);
+            cache.metered.set(false);
             cache.busy.set(false);
             cache.strays.set(0);
             let waiting = threads.waiting(cache.home.get());
@@ -419,7 +422,7 @@ impl<M: Machine> NodeHeap<M> {
         let tag = unsafe { region.tag(at) }.load(Ordering::Relaxed);
         match Tag::decode(tag) {
             Tag::Slab(owner, class) => {
-                if at - region.base() >= cache.reach.get() {
+                if at - region.base() >= cache.known.get() {
                     self.refresh(cache);
                 }
                 let block: *mut Block = address.cast();
@@ -438,9 +441,7 @@ impl<M: Machine> NodeHeap<M> {
                 if !ptr::eq(owner, cache) {
                     return self.free_foreign(cache, block, class);
                 }
-                if let Freed::Full(class) = cache.push(block, class.index()) {
-                    self.overflow(cache, class);
-                }
+                self.put_back(cache, block, class.index());
                 Ok(())
             }
             Tag::Large => {
@@ -451,6 +452,15 @@ impl<M: Machine> NodeHeap<M> {
                 Ok(())
             }
             Tag::Nothing => Err(Misuse::NotABlock),
+        }
+    }
+
+    /// Puts a block of the cache's own slabs, that nobody uses any more, back into the cache.
+    fn put_back(&self, cache: &Cache, block: *mut Block, class: usize) {
+        if cache.is_metered() {
+            self.put_aside(cache, block, class);
+        } else if let Freed::Full(class) = cache.push(block, class) {
+            self.overflow(cache, class);
         }
     }
 
@@ -541,6 +551,7 @@ impl<M: Machine> NodeHeap<M> {
                 let other = unsafe { &*at };
                 if other.attached.get() && !other.busy.get() && !ptr::eq(other, cache) {
                     other.attached.set(false);
+                    other.metered.set(false);
                     let waiting = threads.waiting(other.home.get());
                     other.next_idle.set(waiting.idle);
                     waiting.idle = at;

@@ -17,6 +17,7 @@ use super::tag::{self, SPARSE};
 use crate::frames::UNIT;
 use crate::machine::Machine;
 use crate::place::Home;
+use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
@@ -59,12 +60,19 @@ const fn table(bytes: usize, most: usize) -> [u16; CLASSES] {
 #[inline]
 pub(super) fn limit(class: usize) -> usize {
     // Those of the smallest class cannot carry a magazine's header and go back to bits, in one step.
-    if class == 0 { STEP } else { LIMITS[class] as usize }
+    if class == 0 { STEP } else { *LIMITS.at(class) as usize }
+}
+
+/// How many blocks of a class a metered cache sets aside: those of the smallest class as well, in one step.
+#[inline(always)]
+pub(super) fn limit_aside(class: usize) -> usize {
+    // SAFETY: callers pass a class below CLASSES, the table's length.
+    unsafe { *LIMITS.as_ptr().add(class) as usize }
 }
 
 /// How many blocks of a class the first refill takes.
 pub(super) fn first_batch(class: usize) -> u8 {
-    FIRST_BATCHES[class] as u8
+    *FIRST_BATCHES.at(class) as u8
 }
 
 /// Marks a cache's lists as being changed, for as long as it lives; see `Cache::busy`.
@@ -89,27 +97,27 @@ impl<M: Machine> NodeHeap<M> {
         let _busy = Busy::new(cache);
         self.look_around(cache);
         let index = class.index();
-        let spare = cache.spare[index].replace(ptr::null_mut());
-        if !spare.is_null() {
-            cache.heads[index].set(spare);
-            let len = cache.spare_len[index].replace(0) as usize;
-            return grant(cache, index, len.max(limit(index)), len);
+        if (!cache.is_metered() || is_long(cache, index)) && take_spare(cache, index) {
+            return;
         }
         self.drain(cache);
         if let Some((magazine, len)) = self.fetch(cache, index) {
-            cache.heads[index].set(magazine);
+            cache.heads.at(index).set(magazine);
             return grant(cache, index, len.max(limit(index)), len);
         }
         self.refill_from_bits(cache, class);
+        if cache.heads.at(index).get().is_null() {
+            take_spare(cache, index);
+        }
     }
 
     fn refill_from_bits(&self, cache: &Cache, class: SizeClass) {
         let index = class.index();
-        let want = cache.batch[index].get() as usize;
-        cache.batch[index].set((want * 2).min(BATCHES[index] as usize) as u8);
+        let want = cache.batch.at(index).get() as usize;
+        cache.batch.at(index).set((want * 2).min(*BATCHES.at(index) as usize) as u8);
         let mut chain = Chain::new(cache.key.get());
         while chain.len * 2 < want {
-            let slab = cache.slabs[index].get();
+            let slab = cache.slabs.at(index).get();
             if slab.is_null() {
                 if chain.len != 0 || !self.find_slab(cache, class) {
                     break;
@@ -124,7 +132,7 @@ impl<M: Machine> NodeHeap<M> {
             }
         }
         grant(cache, index, limit(index), chain.len);
-        cache.heads[index].set(chain.close());
+        cache.heads.at(index).set(chain.close());
         if cache.debt.get() != 0 {
             self.repay(cache, index);
         }
@@ -155,7 +163,7 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: the region contains the unit. Release: who reads the tag finds a whole slab.
         unsafe { region.tag(run.address) }.store(tag::of_slab(cache, class), Ordering::Release);
         link(cache, slab, class);
-        if run.address - region.base() >= cache.reach.get() {
+        if run.address - region.base() >= cache.known.get() {
             self.refresh(cache);
         }
         self.borrow(cache, class.index());
@@ -165,8 +173,26 @@ impl<M: Machine> NodeHeap<M> {
     }
 }
 
+/// Makes the spare stack the one in use, which is empty; `false` if there is none.
+fn take_spare(cache: &Cache, class: usize) -> bool {
+    let spare = cache.spare.at(class).replace(ptr::null_mut());
+    if spare.is_null() {
+        return false;
+    }
+    cache.heads.at(class).set(spare);
+    let len = cache.spare_len.at(class).replace(0) as usize;
+    grant(cache, class, len.max(limit(class)), len);
+    true
+}
+
+/// Whether a metered cache's spare stack, to which frees go, is worth changing places with the empty one: half as long
+/// as what a refill from bits gives at most. A shorter one grows until it is, while bits fill the other.
+fn is_long(cache: &Cache, class: usize) -> bool {
+    cache.spare_len.at(class).get() * 2 >= *BATCHES.at(class)
+}
+
 /// Lets the stack of a class, which holds `len` blocks, grow to `granted`.
 pub(super) fn grant(cache: &Cache, class: usize, granted: usize, len: usize) {
-    cache.granted[class].set(granted as u16);
-    cache.room[class].set(granted as i32 - len as i32);
+    cache.granted.at(class).set(granted as u16);
+    cache.room.at(class).set(granted as i32 - len as i32);
 }

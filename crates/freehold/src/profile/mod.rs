@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! mod      when a sample is due, and what becomes of the sampled block
+//! meter    the same without counting every call: by class, when a stack is empty
 //! stack    who called
 //! table    sites and live samples, in memory of its own
 //! pprof    the file
@@ -17,10 +18,12 @@
 //! instead would be free of charge but not unbiased: a block that is freed and taken again from the stack is
 //! never refilled, so a site that only reuses what others freed would not exist.
 //!
-//! Hence the calls are watched (see `watch`). Frees need not be: a sampled block comes from a cache
-//! that no thread has, so freeing it cannot be anyone's fast path, and nothing is asked of other frees.
+//! Hence all allocations are counted, by class and whole stacks at a time (`meter`), or, where other things are watched as
+//! well, one by one (`watch`). A sampled block comes from a cache that no thread has, so freeing it cannot be anyone's
+//! fast path, and nothing is asked of other frees.
 
 mod math;
+mod meter;
 mod pprof;
 mod stack;
 mod table;
@@ -34,6 +37,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use freehold_core::heap::Cache;
 use freehold_core::sync::Lock;
+pub(crate) use meter::Meter;
 use table::Tables;
 
 /// Bytes between samples, on average, unless told otherwise.
@@ -99,21 +103,31 @@ pub(crate) fn is_due(size: usize) -> bool {
     left < 0
 }
 
-/// For how many allocations of its size a sample stands.
-fn weight(size: usize) -> f64 {
-    1.0 / (1.0 - math::exp_minus(size.max(1) as f64 / rate()))
+/// For how many allocations that count as `passed` bytes a sample stands.
+fn weight(passed: usize) -> f64 {
+    1.0 / (1.0 - math::exp_minus(passed.max(1) as f64 / rate()))
 }
 
-/// Allocates a block and notes who asked for it.
+/// Meters the cache of the calling thread; `false` when memory is short.
+pub(crate) fn meter(cache: &'static Cache) -> bool {
+    let meter = Meter::new(cache);
+    if let Some(meter) = meter {
+        word::set_meter(meter);
+        word::set(Some(cache));
+    }
+    meter.is_some()
+}
+
+/// Allocates a block and notes who asked for it. Each such counts as `passed` bytes towards the next sample.
 #[cold]
-pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
+pub(crate) fn allocate(cache: &Cache, ask: Ask, passed: usize) -> *mut u8 {
     // What finding the callers allocates is not sampled: that would have no end.
     word::set_countdown(NEVER);
     let stack = stack::Stack::here();
     let block = with_tables(|sampled, tables| {
         let block = watch::allocate_quietly(sampled, ask);
         if !block.is_null() {
-            let noted = tables.add(block.addr(), ask.size.max(1), &stack, weight(ask.size));
+            let noted = tables.add(block.addr(), ask.size.max(1), &stack, weight(passed));
             if noted {
                 MAYBE.change(block, |count| count.saturating_add(1));
             }
@@ -174,7 +188,7 @@ pub(crate) fn forget(block: *mut u8) {
 #[cold]
 fn forget_slow(block: *mut u8) {
     with_tables(|_, tables| {
-        if tables.remove(block.addr(), weight) {
+        if tables.remove(block.addr()) {
             MAYBE.change(block, |count| count.saturating_sub(1));
         }
     });

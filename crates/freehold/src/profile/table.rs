@@ -39,6 +39,7 @@ pub struct Live {
     address: usize,
     size: usize,
     site: usize,
+    weight: f64,
 }
 
 /// A site's number + 1; 0 is an empty place.
@@ -102,13 +103,13 @@ impl Tables {
         while self.at(at).address != 0 {
             at = (at + 1) % LIVE;
         }
-        self.put(at, Live { address, size, site: number });
+        self.put(at, Live { address, size, site: number, weight });
         self.live_len += 1;
         true
     }
 
     /// Forgets a block that is freed; whether it was sampled.
-    pub fn remove(&mut self, address: usize, weight: impl Fn(usize) -> f64) -> bool {
+    pub fn remove(&mut self, address: usize) -> bool {
         let mut at = place(address);
         let found = loop {
             let live = self.at(at);
@@ -121,9 +122,8 @@ impl Tables {
             at = (at + 1) % LIVE;
         };
         if let Some(site) = self.sites.get_mut(found.site) {
-            let weight = weight(found.size);
-            site.in_use.0 = (site.in_use.0 - weight).max(0.0);
-            site.in_use.1 = (site.in_use.1 - weight * found.size as f64).max(0.0);
+            site.in_use.0 = (site.in_use.0 - found.weight).max(0.0);
+            site.in_use.1 = (site.in_use.1 - found.weight * found.size as f64).max(0.0);
         }
         self.live_len -= 1;
         self.close_gap(at);
