@@ -4,7 +4,6 @@
 //! them (16 B that nobody else touches while the block is free) and whatever it is itself, but no
 //! other memory. It never sees a used block.
 
-use super::classes::Class;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
@@ -109,9 +108,9 @@ impl LongestTwo {
     }
 
     /// Of blocks in size classes, the highest class first: `visit` adds those of a class.
-    pub(super) fn of_classes(
-        occupied: impl Iterator<Item = Class>,
-        mut visit: impl FnMut(Class, &mut LongestTwo),
+    pub(super) fn of_classes<C>(
+        occupied: impl Iterator<Item = C>,
+        mut visit: impl FnMut(C, &mut LongestTwo),
     ) -> LongestTwo {
         let mut two = LongestTwo::default();
         for class in occupied {

@@ -64,9 +64,11 @@ fn lost(largest: u64, totals: &Totals) -> f64 {
 
 /// The longest free block below the end of the last used one, the long way.
 fn walk<P: Policy>(policy: &P, totals: &Totals) -> u64 {
-    let mut largest = 0;
+    // The extent begins where the first block does, which may be behind a policy's own structures.
+    let (mut largest, mut first) = (0, None);
     policy.for_each_block(|block| {
-        if block.free && block.offset < totals.extent {
+        let start = *first.get_or_insert(block.offset);
+        if block.free && block.offset - start < totals.extent {
             largest = largest.max(block.size);
         }
     });

@@ -339,6 +339,10 @@ impl<T: Tally> Inspect for FastHeap<T> {
         self.blocks.largest_free()
     }
 
+    fn largest_free_inside(&self) -> Option<u64> {
+        self.blocks.largest_free_inside()
+    }
+
     fn for_each_block(&self, visit: impl FnMut(BlockInfo)) {
         self.blocks.for_each_block(visit);
     }

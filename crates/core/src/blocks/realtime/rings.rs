@@ -256,6 +256,16 @@ impl Rings {
         None
     }
 
+    /// Adds every block of a class.
+    fn add_longest(&self, tags: &Tags, class: u64, two: &mut LongestTwo) {
+        let mut view = tags.quiet();
+        let mut at = u64::from(view.link_in(class * NAMED, DOWN)) * NAMED;
+        while at != class * NAMED {
+            two.add(view.tag_at(at).size());
+            at = u64::from(view.link_in(at, DOWN)) * NAMED;
+        }
+    }
+
     fn classes(&self, tags: &Tags) -> core::ops::RangeInclusive<u64> {
         FIRST..=class_of(tags.total().bytes())
     }
@@ -321,16 +331,17 @@ unsafe impl FreeIndex for Rings {
 
     /// O(blocks of the highest class).
     fn largest(&self, tags: &Tags) -> Granules {
-        let mut view = tags.quiet();
         let mut two = LongestTwo::default();
-        if let Some(class) = self.highest(&mut view) {
-            let mut at = u64::from(view.link_in(class * NAMED, DOWN)) * NAMED;
-            while at != class * NAMED {
-                two.add(view.tag_at(at).size());
-                at = u64::from(view.link_in(at, DOWN)) * NAMED;
-            }
+        if let Some(class) = self.highest(&mut tags.quiet()) {
+            self.add_longest(tags, class, &mut two);
         }
         two.first
+    }
+
+    /// O(blocks of the classes that hold the two).
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        let classes = self.classes(tags).rev();
+        Some(LongestTwo::of_classes(classes, |class, two| self.add_longest(tags, class, two)))
     }
 
     fn check(&self, tags: &Tags) -> Result<Census, Broken> {
