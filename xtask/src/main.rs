@@ -1,50 +1,5 @@
-//! The project's own chores, so that people and CI run the very same commands.
+//! `cargo xtask`: see the library, which its tests use as well.
 
-mod bench;
-mod guest;
-mod soak;
-mod sources;
-mod tidy;
-mod worst;
-
-use clap::{Parser, Subcommand};
-use std::process::ExitCode;
-
-/// The project's own chores.
-#[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    after_help = "Example:
-  cargo xtask tidy"
-)]
-struct Cli {
-    #[command(subcommand)]
-    chore: Chore,
-}
-
-#[derive(Subcommand)]
-enum Chore {
-    /// Check what the compiler does not: layers, SAFETY arguments, dead links, file budgets, names.
-    Tidy,
-    /// Measure Freehold beside its peers: time, memory, latency, start-up, instructions (bench/README.md).
-    Bench(bench::Options),
-    /// Run a command on a machine with several memories: a stock Linux under QEMU.
-    Guest(guest::Options),
-    /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
-    Soak(soak::Options),
-    /// Find the longest call of the real-time heap and its peers, in instructions.
-    Worst(worst::Options),
-    /// Measure what recording costs, beside no tool, heaptrack and glibc's mtrace.
-    BenchRecorder(bench::recorder::Options),
-}
-
-fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse().chore {
-        Chore::Tidy => tidy::run(),
-        Chore::Guest(options) => guest::run(&options),
-        Chore::Soak(options) => soak::run(&options),
-        Chore::Worst(options) => worst::run(&options),
-        Chore::Bench(options) => bench::run(&options),
-        Chore::BenchRecorder(options) => bench::recorder::run(&options).map(|()| ExitCode::SUCCESS),
-    }
+fn main() -> anyhow::Result<std::process::ExitCode> {
+    xtask::main()
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask worst`: the longest call of an allocator, in instructions, as adversaries find it.
+//! `cargo xtask worst`: the longest call of an allocator, in instructions, as adversaries find it. Who counts them is
+//! `freehold-stepper`.
 //!
 //! ```text
-//! step          counts the instructions of one call
+//! lines         the lines of cache that they touch
+//! cold          cycles of a call that finds nothing in the caches
 //! subject       who is measured: three functions of a library
 //! adversaries   programs that look for the worst call
 //! recorded      a recorded program, as one more
@@ -12,11 +14,12 @@
 //! so many counted. The same programs, seeds, calls and heap lengths for everyone; a peer is named with its functions by
 //! `--peer` and must be built outside of the project.
 
-mod adversaries;
-mod loops;
+pub mod adversaries;
+mod cold;
+mod lines;
+pub mod loops;
 mod recorded;
-mod step;
-mod subject;
+pub mod subject;
 
 use crate::bench::raw::Raw;
 use crate::bench::table::Table;
@@ -24,19 +27,22 @@ use crate::bench::{facts, peers, place};
 use adversaries::{ADVERSARIES, Adversary};
 use anyhow::Context;
 use clap::Args;
+use cold::{Cold, Spread};
+use freehold_stepper::Stepper;
+use recorded::Ask;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use step::Stepper;
-use subject::{Player, Subject, Worst};
+use subject::{Gauge, Most, Player, Subject, Worst};
 
-/// The functions of our two modes.
-const FAST: [&str; 3] = ["freehold_fast_create", "freehold_fast_malloc", "freehold_fast_free"];
-const STRICT: [&str; 3] =
+/// The functions of the fast mode: create, malloc, free.
+pub const FAST: [&str; 3] = ["freehold_fast_create", "freehold_fast_malloc", "freehold_fast_free"];
+/// Those of the strict mode.
+pub const STRICT: [&str; 3] =
     ["freehold_strict_create", "freehold_strict_malloc", "freehold_strict_free"];
 
 /// Functions that run only when another thread has freed a block, and so apart from the bounds of the others.
-const TAKING_IN: [&str; 2] = ["malloc_slow", "take_in"];
+pub const TAKING_IN: [&str; 2] = ["malloc_slow", "take_in"];
 
 /// Names in the table that are looked for and missed.
 const KNOWN: [&str; 3] = ["tlsf", "o1heap", "rlsf"];
@@ -60,6 +66,9 @@ pub struct Options {
     /// Calls of a program that are counted, about. An instruction takes a microsecond, or 30 on some virtual machines.
     #[arg(long, default_value_t = 1_000)]
     calls: usize,
+    /// Calls whose cycles are measured with all caches flushed, of each allocator and round; needs an idle machine.
+    #[arg(long, value_name = "CALLS", default_value_t = 0)]
+    cold: usize,
     /// Only these allocators, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
@@ -88,9 +97,8 @@ fn peer(text: &str) -> Result<Peer, String> {
 /// Measures, prints a table, and writes every program's figures.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut stepper = Stepper::new().context("instructions are counted on x86-64 Linux only")?;
-    let place = place::open()?;
-    let library = peers::freehold(&place)?.library;
-    let mut subjects = ours(&library)?;
+    let built = Library::build()?;
+    let mut subjects = ours(&built.path)?;
     for Peer { name, library, functions: [create, malloc, free] } in &options.peers {
         subjects.push(Subject::of(name, library, [create, malloc, free])?);
     }
@@ -100,77 +108,204 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let date = facts::date();
     let default = crate::sources::root().join(format!("bench/results/{date}-worst.jsonl"));
     let mut raw = Raw::create(options.output.as_deref().unwrap_or(&default), &head(options))?;
-    let mut table = Table::new(
-        "Instructions of the longest call: malloc/free",
-        ["program".to_owned()].into_iter().chain(subjects.iter().map(|one| one.name.clone())),
-    );
-    let mut total = vec![Worst::default(); subjects.len()];
-    let mut row = |name: &str, cells: Vec<Option<Worst>>| {
-        for (total, cell) in total.iter_mut().zip(&cells) {
-            *total = total.max(cell.unwrap_or_default());
-        }
-        let shown = cells.iter().map(|cell| cell.map_or("failed".to_owned(), shown));
-        table.push([name.to_owned()].into_iter().chain(shown));
-    };
-    for adversary in ADVERSARIES {
-        eprintln!("{}", adversary.name);
-        let mut cells = Vec::new();
+    let programs = programs(options)?;
+    let mut found = Vec::new();
+    for program in &programs {
+        eprintln!("{}", program.name);
+        let mut row = Vec::new();
         for subject in &subjects {
-            let worst = play(subject, &mut stepper, adversary, options.calls);
-            raw.push(&record(adversary.name, subject, adversary.len, &worst))?;
-            cells.push(worst.ok());
+            let worst = program.play(subject, Gauge::Lines(&mut stepper), options.calls);
+            raw.push(&record(program, subject, &worst))?;
+            row.push(worst.ok());
         }
-        row(adversary.name, cells);
+        found.push(row);
     }
-    for trace in &options.traces {
-        let asks = recorded::read(trace)?;
-        let stride = (asks.len() / options.calls.max(1)).max(1);
-        let name = trace.file_stem().map_or("trace".into(), |name| name.to_string_lossy());
-        let len = recorded::needs(&asks);
-        eprintln!("{name}");
-        let mut cells = Vec::new();
-        for subject in &subjects {
-            let worst = Player::new(subject, &mut stepper, len, stride).map(|mut player| {
-                recorded::play(&mut player, &asks);
-                player.worst
-            });
-            raw.push(&record(&name, subject, len, &worst))?;
-            cells.push(worst.ok());
-        }
-        row(&name, cells);
+    for (title, cell) in TABLES {
+        print!("{}", table(title, &programs, &subjects, &found, cell).render());
     }
-    table.push(["worst of all".to_owned()].into_iter().chain(total.iter().map(|&one| shown(one))));
-    print!("{}", table.render());
+    if options.cold > 0 {
+        print!("{}", cold_calls(&subjects, options.cold, &mut raw)?.render());
+    }
     for name in KNOWN.iter().filter(|name| !options.peers.iter().any(|peer| peer.name == **name)) {
         println!("{name} was not measured: name it with --peer (see --help)");
     }
-    print!("{}", told_loops(&library)?);
+    print!("{}", told_loops(&built.path)?);
     println!("raw data: {}", raw.finish()?.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// The worst of about `calls` counted calls of an adversary.
-fn play(
+/// What a table says of a malloc or a free.
+type Cell = fn(Most) -> String;
+
+const TABLES: [(&str, Cell); 2] = [
+    ("Instructions of the longest call: malloc/free", |most| most.instructions.to_string()),
+    ("Most distinct lines of cache in a call, data+code: malloc/free", |most| {
+        format!("{}+{}", most.data, most.code)
+    }),
+];
+
+fn table(
+    title: &str,
+    programs: &[Program],
+    subjects: &[Subject],
+    found: &[Vec<Option<Worst>>],
+    cell: Cell,
+) -> Table {
+    let shown = |worst: Worst| format!("{}/{}", cell(worst.malloc), cell(worst.free));
+    let names = subjects.iter().map(|one| one.name.clone());
+    let mut table = Table::new(title, ["program".to_owned()].into_iter().chain(names));
+    let mut total = vec![Worst::default(); subjects.len()];
+    for (program, row) in programs.iter().zip(found) {
+        for (total, worst) in total.iter_mut().zip(row) {
+            *total = total.max(worst.unwrap_or_default());
+        }
+        let cells = row.iter().map(|worst| worst.map_or("failed".to_owned(), shown));
+        table.push([program.name.clone()].into_iter().chain(cells));
+    }
+    table.push(["worst of all".to_owned()].into_iter().chain(total.into_iter().map(shown)));
+    table
+}
+
+/// What every subject is driven by.
+struct Program {
+    name: String,
+    /// Bytes of the heap.
+    len: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Made(&'static Adversary),
+    Recorded(Vec<Ask>),
+}
+
+/// The adversaries and the recorded programs.
+fn programs(options: &Options) -> anyhow::Result<Vec<Program>> {
+    let made = ADVERSARIES
+        .iter()
+        .map(|one| Ok(Program { name: one.name.to_owned(), len: one.len, kind: Kind::Made(one) }));
+    let recorded = options.traces.iter().map(|trace| {
+        let asks = recorded::read(trace)?;
+        let name = trace.file_stem().map_or("trace".into(), |name| name.to_string_lossy());
+        Ok(Program {
+            name: name.into_owned(),
+            len: recorded::needs(&asks),
+            kind: Kind::Recorded(asks),
+        })
+    });
+    made.chain(recorded).collect()
+}
+
+impl Program {
+    fn play(&self, subject: &Subject, gauge: Gauge<'_>, calls: usize) -> anyhow::Result<Worst> {
+        match &self.kind {
+            Kind::Made(adversary) => play(subject, gauge, adversary, calls),
+            Kind::Recorded(asks) => {
+                let stride = (asks.len() / calls.max(1)).max(1);
+                let mut player = Player::new(subject, gauge, self.len, stride)?;
+                recorded::play(&mut player, asks);
+                Ok(player.worst)
+            }
+        }
+    }
+}
+
+/// Rounds of cold calls; the subjects take turns.
+const ROUNDS: usize = 5;
+
+/// Cold cycles: the first adversary, which has a heap that is flushed in a fraction of a millisecond.
+fn cold_calls(subjects: &[Subject], calls: usize, raw: &mut Raw) -> anyhow::Result<Table> {
+    let mut spreads = vec![Vec::new(); subjects.len()];
+    for round in 0..ROUNDS {
+        for (subject, spreads) in subjects.iter().zip(&mut spreads) {
+            let mut cold = Cold::new().context("cycles are counted on x86-64 only")?;
+            play(subject, Gauge::Cold(&mut cold), &ADVERSARIES[0], calls)?;
+            let both = [Spread::of(&cold.mallocs), Spread::of(&cold.frees)];
+            raw.push(&cold_record(subject, round, &cold, both))?;
+            spreads.push(both);
+        }
+    }
+    let title = format!(
+        "Cycles of a cold call, {}: median, 99.9 % and longest of malloc, of free (medians of {ROUNDS} rounds)",
+        ADVERSARIES[0].name
+    );
+    let head = ["allocator", "malloc", "99.9 %", "longest", "free", "99.9 %", "longest"];
+    let mut table = Table::new(title, head.map(str::to_owned));
+    for (subject, spreads) in subjects.iter().zip(&spreads) {
+        let middle = |get: &dyn Fn(&[Spread; 2]) -> u64| {
+            let values: Vec<u64> = spreads.iter().map(get).collect();
+            Spread::of(&values).median.to_string()
+        };
+        let of = |call: usize| {
+            [
+                middle(&|both| both[call].median),
+                middle(&|both| both[call].p999),
+                middle(&|both| both[call].max),
+            ]
+        };
+        table.push([subject.name.clone()].into_iter().chain(of(0)).chain(of(1)));
+    }
+    Ok(table)
+}
+
+fn cold_record(
     subject: &Subject,
-    stepper: &mut Stepper,
+    round: usize,
+    cold: &Cold,
+    both: [Spread; 2],
+) -> serde_json::Value {
+    let shown = |spread: Spread, samples: &[u64]| json!({"calls": samples.len(), "median": spread.median, "p999": spread.p999, "max": spread.max});
+    json!({
+        "kind": "cold",
+        "allocator": subject.name,
+        "round": round,
+        "malloc": shown(both[0], &cold.mallocs),
+        "free": shown(both[1], &cold.frees),
+    })
+}
+
+/// The worst of about `calls` counted calls of an adversary.
+///
+/// # Errors
+/// When there is no such heap.
+pub fn play(
+    subject: &Subject,
+    gauge: Gauge<'_>,
     adversary: &Adversary,
     calls: usize,
 ) -> anyhow::Result<Worst> {
-    let mut player = Player::new(subject, stepper, adversary.len, adversary.stride)?;
+    let mut player = Player::new(subject, gauge, adversary.len, adversary.stride)?;
     (adversary.run)(&mut player, calls * adversary.stride);
     Ok(player.worst)
 }
 
+/// libfreehold.so, built; the copy is gone with it.
+pub struct Library {
+    /// Where it is.
+    pub path: PathBuf,
+    _place: place::Place,
+}
+
+impl Library {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// Those of the build.
+    pub fn build() -> anyhow::Result<Library> {
+        let place = place::open()?;
+        Ok(Library { path: peers::freehold(&place)?.library, _place: place })
+    }
+}
+
 /// Our two modes, out of libfreehold.so.
-fn ours(library: &Path) -> anyhow::Result<Vec<Subject>> {
+///
+/// # Errors
+/// When it cannot be loaded.
+pub fn ours(library: &Path) -> anyhow::Result<Vec<Subject>> {
     Ok(vec![
         Subject::of("freehold fast", library, FAST)?,
         Subject::of("freehold strict", library, STRICT)?,
     ])
-}
-
-fn shown(worst: Worst) -> String {
-    format!("{}/{}", worst.malloc, worst.free)
 }
 
 fn head(options: &Options) -> serde_json::Value {
@@ -186,19 +321,21 @@ fn head(options: &Options) -> serde_json::Value {
 }
 
 fn record(
-    program: &str,
+    program: &Program,
     subject: &Subject,
-    len: usize,
     worst: &anyhow::Result<Worst>,
 ) -> serde_json::Value {
     let known = worst.as_ref().ok();
+    let lines = |most: Most| json!({"data": most.data, "code": most.code});
     json!({
         "kind": "worst",
-        "program": program,
+        "program": program.name,
         "allocator": subject.name,
-        "heap_bytes": len,
-        "malloc": known.map(|worst| worst.malloc),
-        "free": known.map(|worst| worst.free),
+        "heap_bytes": program.len,
+        "malloc": known.map(|worst| worst.malloc.instructions),
+        "free": known.map(|worst| worst.free.instructions),
+        "malloc_lines": known.map(|worst| lines(worst.malloc)),
+        "free_lines": known.map(|worst| lines(worst.free)),
         "calls": known.map(|worst| worst.calls),
         "failure": worst.as_ref().err().map(|why| format!("{why:#}")),
     })
@@ -224,4 +361,19 @@ fn told_loops(library: &Path) -> anyhow::Result<String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::peer;
+
+    #[test]
+    fn a_peer_is_named_with_its_functions() {
+        let named = peer("tlsf=./a:b/libtlsf.so:make,take,give").expect("all there");
+        assert_eq!(
+            (named.name.as_str(), named.library.to_str()),
+            ("tlsf", Some("./a:b/libtlsf.so"))
+        );
+        assert_eq!(named.functions, ["make", "take", "give"]);
+        for wrong in ["tlsf", "tlsf=lib.so", "tlsf=lib.so:one,two"] {
+            assert!(peer(wrong).is_err(), "{wrong}");
+        }
+    }
+}

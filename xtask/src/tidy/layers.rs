@@ -16,9 +16,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("replayer", &[]),
     ("workloads", &[]),
     ("guest", &["core"]),
+    ("stepper", &[]),
     ("collect", &["record", "trace"]),
     ("sim", &["core"]),
-    ("lab", &["core", "os", "trace", "collect", "replayer", "sim", "workloads"]),
+    ("lab", &["core", "os", "trace", "collect", "replayer", "sim", "stepper", "workloads"]),
     ("cli", &["core", "trace", "collect", "lab", "workloads"]),
 ];
 

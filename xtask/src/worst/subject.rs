@@ -1,10 +1,13 @@
 //! Who is measured: functions out of a shared library, called over memory of ours.
 
-use super::step::{Call, Stepper};
+use super::cold::{self, Cold};
+use super::lines::Touches;
 use anyhow::Context;
+use freehold_stepper::{Call, Stepper};
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// An allocator's three functions: `create(memory, size, 32)`, `malloc(heap, size)`, `free(heap, block)`.
 pub struct Subject {
@@ -13,6 +16,8 @@ pub struct Subject {
     create: Option<unsafe extern "C" fn(*mut u8, usize, usize) -> usize>,
     malloc: Call,
     free: Call,
+    library: Option<PathBuf>,
+    touches: OnceLock<Option<Touches>>,
 }
 
 /// The smallest block that strict mode is given; others ignore it.
@@ -48,6 +53,8 @@ impl Subject {
         // SAFETY: functions of C with these parameters, or fewer of them.
         unsafe {
             Ok(Subject {
+                library: Some(library.to_owned()),
+                touches: OnceLock::new(),
                 name: name.to_owned(),
                 create: Some(std::mem::transmute::<
                     *mut libc::c_void,
@@ -61,17 +68,51 @@ impl Subject {
 
     /// The C library's malloc, which has no region: it takes what it needs.
     pub fn libc() -> Subject {
-        Subject { name: "glibc".to_owned(), create: None, malloc: libc_malloc, free: libc_free }
+        Subject {
+            name: "glibc".to_owned(),
+            create: None,
+            malloc: libc_malloc,
+            free: libc_free,
+            library: cold::holder(libc::malloc as *const ()),
+            touches: OnceLock::new(),
+        }
+    }
+
+    /// What of its library touches memory; `None` where that cannot be told. Disassembled once.
+    fn touches(&self) -> Option<&Touches> {
+        let find = || self.library.as_ref().and_then(|library| Touches::of(library).ok().flatten());
+        self.touches.get_or_init(find).as_ref()
+    }
+}
+
+/// The most of each kind that some calls took, not all in one call perhaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    /// Instructions.
+    pub instructions: u64,
+    /// Distinct lines of data.
+    pub data: u64,
+    /// Distinct lines of instructions.
+    pub code: u64,
+}
+
+impl Most {
+    fn max(self, other: Most) -> Most {
+        Most {
+            instructions: self.instructions.max(other.instructions),
+            data: self.data.max(other.data),
+            code: self.code.max(other.code),
+        }
     }
 }
 
 /// The worst of some calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worst {
-    /// Instructions of the longest malloc.
-    pub malloc: u64,
-    /// Instructions of the longest free.
-    pub free: u64,
+    /// Of the mallocs.
+    pub malloc: Most,
+    /// Of the frees.
+    pub free: Most,
     /// How many calls were counted.
     pub calls: u64,
 }
@@ -87,10 +128,20 @@ impl Worst {
     }
 }
 
+/// What counted calls are held against.
+pub enum Gauge<'a> {
+    /// Instructions alone.
+    Steps(&'a mut Stepper),
+    /// Instructions, and the lines of cache that they touch.
+    Lines(&'a mut Stepper),
+    /// Cycles, everything having been flushed.
+    Cold(&'a mut Cold),
+}
+
 /// One heap of a subject, played on.
 pub struct Player<'a> {
     subject: &'a Subject,
-    stepper: &'a mut Stepper,
+    gauge: Gauge<'a>,
     heap: usize,
     /// How many bytes the heap was given.
     pub len: usize,
@@ -124,7 +175,7 @@ impl<'a> Player<'a> {
     /// A new heap of `len` bytes.
     pub fn new(
         subject: &'a Subject,
-        stepper: &'a mut Stepper,
+        mut gauge: Gauge<'a>,
         len: usize,
         stride: usize,
     ) -> anyhow::Result<Self> {
@@ -136,9 +187,19 @@ impl<'a> Player<'a> {
         // SAFETY: the memory is the heap's alone until the player ends.
         let heap = subject.create.map_or(1, |create| unsafe { create(at, len, SMALLEST) });
         anyhow::ensure!(heap != 0, "{} makes no heap of {len} bytes", subject.name);
+        if let Gauge::Cold(cold) = &mut gauge {
+            let library = subject.library.as_deref().map(cold::mapped).unwrap_or_default();
+            // Without a region of its own it lies where the program break has been moved.
+            let own = if subject.create.is_some() {
+                vec![(at as usize, len)]
+            } else {
+                cold::mapped_as("[heap]")
+            };
+            cold.flush_always(library.into_iter().chain(own).collect());
+        }
         Ok(Player {
             subject,
-            stepper,
+            gauge,
             heap,
             len,
             held: HashMap::new(),
@@ -150,20 +211,40 @@ impl<'a> Player<'a> {
     }
 
     /// Makes a call: counted if it is its turn, which looks random and is the same on every run.
-    fn call(&mut self, function: Call, argument: usize) -> (usize, u64) {
+    fn call(&mut self, function: Call, argument: usize) -> (usize, Most) {
         self.made += 1;
         if (self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(self.stride) {
             self.worst.calls += 1;
-            return self.stepper.count(function, self.heap, argument);
+            return self.counted(function, argument);
         }
         // SAFETY: the same call as the counted one.
-        (unsafe { function(self.heap, argument) }, 0)
+        (unsafe { function(self.heap, argument) }, Most::default())
+    }
+
+    fn counted(&mut self, function: Call, argument: usize) -> (usize, Most) {
+        let heap = self.heap;
+        match &mut self.gauge {
+            Gauge::Steps(stepper) => {
+                let (result, instructions) = stepper.count(function, heap, argument);
+                (result, Most { instructions, ..Most::default() })
+            }
+            Gauge::Lines(stepper) => {
+                let (result, instructions, moments) = stepper.watch(function, heap, argument);
+                let lines = self.subject.touches().map(|touches| touches.count(moments));
+                let (data, code) = lines.unwrap_or_default();
+                (result, Most { instructions, data, code })
+            }
+            Gauge::Cold(cold) => {
+                let is_malloc = function as usize == self.subject.malloc as usize;
+                (cold.sample(is_malloc, function, heap, argument), Most::default())
+            }
+        }
     }
 
     /// Asks for a block.
     pub fn malloc(&mut self, size: usize) -> Option<usize> {
-        let (block, steps) = self.call(self.subject.malloc, size);
-        self.worst.malloc = self.worst.malloc.max(steps);
+        let (block, most) = self.call(self.subject.malloc, size);
+        self.worst.malloc = self.worst.malloc.max(most);
         if block == 0 {
             return None;
         }
@@ -181,7 +262,7 @@ impl<'a> Player<'a> {
         // SAFETY: the block is ours and has so many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(block as *const u8, size.min(MARKED)) };
         assert!(bytes.iter().all(|&byte| byte == mark), "{}: overwritten", self.subject.name);
-        let (_, steps) = self.call(self.subject.free, block);
-        self.worst.free = self.worst.free.max(steps);
+        let (_, most) = self.call(self.subject.free, block);
+        self.worst.free = self.worst.free.max(most);
     }
 }

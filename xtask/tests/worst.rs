@@ -1,21 +1,29 @@
-//! The gate: bounds that the documentation of the real-time heap states.
+//! The gate: bounds that the documentation of the real-time heap states. Ignored, and counted so, where
+//! instructions cannot be counted or there is no objdump.
 
-use super::*;
+use freehold_stepper::Stepper;
+use freehold_testkit::skip;
+use xtask::worst::adversaries::ADVERSARIES;
+use xtask::worst::loops::{self, Functions};
+use xtask::worst::subject::{Gauge, Subject, Worst};
+use xtask::worst::{FAST, Library, STRICT, TAKING_IN, ours, play};
 
 /// Instructions: malloc, free. Without blocks in the inbox. Strict mode: four levels, the most there are.
 const FAST_BOUND: (u64, u64) = (100, 100);
 const STRICT_BOUND: (u64, u64) = (200, 200);
 
-#[test]
 fn no_call_of_either_mode_is_longer_than_it_may_be() {
-    let Some(mut stepper) = Stepper::new() else { return };
-    let place = place::open().expect("a folder to build in");
-    let library = peers::freehold(&place).expect("the library builds").library;
-    for (subject, bound) in ours(&library).expect("it loads").iter().zip([FAST_BOUND, STRICT_BOUND])
+    let Some(mut stepper) = Stepper::new() else {
+        return skip("instructions are counted on x86-64 Linux only");
+    };
+    let library = library();
+    for (subject, bound) in
+        ours(&library.path).expect("it loads").iter().zip([FAST_BOUND, STRICT_BOUND])
     {
         for adversary in ADVERSARIES {
-            let worst = play(subject, &mut stepper, adversary, 40);
+            let worst = play(subject, Gauge::Steps(&mut stepper), adversary, 40);
             let Worst { malloc, free, calls } = worst.expect("a heap");
+            let (malloc, free) = (malloc.instructions, free.instructions);
             let what = format!("{}, {}: {malloc}/{free}", subject.name, adversary.name);
             assert!(calls > 10, "{what}: only {calls} calls");
             assert!(malloc <= bound.0 && free <= bound.1, "{what}, may be {bound:?}");
@@ -27,19 +35,20 @@ fn no_call_of_either_mode_is_longer_than_it_may_be() {
 /// the strict mode's.
 const WITH_NEWS: [(u64, u64); 2] = [(500, 120), (600, 120)];
 
-#[test]
 fn a_malloc_that_takes_in_a_block_is_bounded_too() {
-    let Some(mut stepper) = Stepper::new() else { return };
-    let place = place::open().expect("a folder to build in");
-    let library = peers::freehold(&place).expect("the library builds").library;
+    let Some(mut stepper) = Stepper::new() else {
+        return skip("instructions are counted on x86-64 Linux only");
+    };
+    let library = library();
     let fast = [FAST[0], FAST[1], "freehold_fast_send"];
     let strict = [STRICT[0], STRICT[1], "freehold_strict_send"];
     for (functions, bound) in [fast, strict].into_iter().zip(WITH_NEWS) {
-        let subject = Subject::of(functions[2], &library, functions).expect("it loads");
+        let subject = Subject::of(functions[2], &library.path, functions).expect("it loads");
         for adversary in &ADVERSARIES[..5] {
-            let worst = play(&subject, &mut stepper, adversary, 40).expect("a heap");
+            let worst = play(&subject, Gauge::Steps(&mut stepper), adversary, 40).expect("a heap");
             let what = format!("{}, {}: {worst:?}", subject.name, adversary.name);
-            assert!(worst.malloc <= bound.0 && worst.free <= bound.1, "{what}, may be {bound:?}");
+            let (malloc, free) = (worst.malloc.instructions, worst.free.instructions);
+            assert!(malloc <= bound.0 && free <= bound.1, "{what}, may be {bound:?}");
         }
     }
 }
@@ -53,14 +62,8 @@ const BOUNDED: &[(&str, &str)] = &[
     ("malloc_slow", "the same, inlined: runs only when another thread has freed a block"),
 ];
 
-#[test]
 fn the_only_loops_are_those_with_a_bound() {
-    let place = place::open().expect("a folder to build in");
-    let library = peers::freehold(&place).expect("the library builds").library;
-    let Some(functions) = loops::functions(&library).expect("objdump works") else {
-        eprintln!("skipped: there is no objdump here");
-        return;
-    };
+    let Some(functions) = functions() else { return skip("there is no objdump here") };
     for root in [FAST[1], FAST[2], STRICT[1], STRICT[2]] {
         for (name, loops) in loops::loops_below(&functions, root).expect("it is exported") {
             let known = BOUNDED.iter().any(|(function, _)| name.ends_with(function));
@@ -81,14 +84,8 @@ const PATHS: &[(&str, u64)] = &[
     ("freehold_strict_resize", 440),
 ];
 
-#[test]
 fn no_path_through_the_code_is_longer_than_a_call_may_be() {
-    let place = place::open().expect("a folder to build in");
-    let library = peers::freehold(&place).expect("the library builds").library;
-    let Some(functions) = loops::functions(&library).expect("objdump works") else {
-        eprintln!("skipped: there is no objdump here");
-        return;
-    };
+    let Some(functions) = functions() else { return skip("there is no objdump here") };
     for &(root, bound) in PATHS {
         let longest = loops::longest(&functions, root, &TAKING_IN);
         let longest = longest.unwrap_or_else(|| panic!("{root} has no bound"));
@@ -96,12 +93,18 @@ fn no_path_through_the_code_is_longer_than_a_call_may_be() {
     }
 }
 
-#[test]
-fn a_peer_is_named_with_its_functions() {
-    let named = peer("tlsf=./a:b/libtlsf.so:make,take,give").expect("all there");
-    assert_eq!((named.name.as_str(), named.library.to_str()), ("tlsf", Some("./a:b/libtlsf.so")));
-    assert_eq!(named.functions, ["make", "take", "give"]);
-    for wrong in ["tlsf", "tlsf=lib.so", "tlsf=lib.so:one,two"] {
-        assert!(peer(wrong).is_err(), "{wrong}");
-    }
+fn library() -> Library {
+    Library::build().expect("the library builds")
+}
+
+/// The library's, disassembled; `None` without objdump.
+fn functions() -> Option<Functions> {
+    loops::functions(&library().path).expect("objdump works")
+}
+
+freehold_testkit::trials! {
+    no_call_of_either_mode_is_longer_than_it_may_be,
+    a_malloc_that_takes_in_a_block_is_bounded_too,
+    the_only_loops_are_those_with_a_bound,
+    no_path_through_the_code_is_longer_than_a_call_may_be,
 }
