@@ -6,7 +6,8 @@
 
 use super::forest::{Forest, Question, SizeForest};
 use super::heap::BlockHeap;
-use super::list::{Preference, Scan};
+use super::list::{AddressList, Preference, Scan};
+use super::order::Chosen;
 use super::tags::{Block, Granules, View};
 use super::tree::BySize;
 use crate::machine::Probe;
@@ -15,7 +16,7 @@ use crate::machine::Probe;
 pub type BestFit = BlockHeap<SizeForest<Shortest>>;
 
 /// Best fit, looking at every block of the list. Chooses what [`BestFit`] chooses.
-pub type BestFitList = BlockHeap<Scan<Shortest>>;
+pub type BestFitList = BlockHeap<Chosen<AddressList, Scan<Shortest>>>;
 
 /// The shortest block that fits.
 #[derive(Debug, Default)]

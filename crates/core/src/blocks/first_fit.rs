@@ -6,77 +6,26 @@
 #![deny(unsafe_code)]
 
 use super::heap::BlockHeap;
-use super::index::{Census, FreeIndex, LongestTwo};
 use super::list::AddressList;
-use super::order::AddressOrder;
-use super::search::StillIndex;
-use super::tags::{Block, Granules, Tags, View};
+use super::order::{AddressOrder, Choice, Chosen};
+use super::tags::{Block, Granules, View};
 use super::zones::Zones;
-use crate::check::Broken;
 use crate::machine::Probe;
-use crate::policy::Distance;
 
 /// First fit in O(log n).
-pub type FirstFit = BlockHeap<Lowest<Zones>>;
+pub type FirstFit = BlockHeap<Chosen<Zones, Lowest>>;
 
 /// First fit, walking the list as the books do. Chooses what [`FirstFit`] chooses.
-pub type FirstFitList = BlockHeap<Lowest<AddressList>>;
+pub type FirstFitList = BlockHeap<Chosen<AddressList, Lowest>>;
 
-/// The free blocks by address, of which the lowest that fits is taken.
+/// The lowest block that fits.
 #[derive(Debug, Default)]
-pub struct Lowest<O>(O);
+pub struct Lowest;
 
-// SAFETY: both orders hold blocks inserted and not removed since, and `find` gives one of them.
+// SAFETY: the order gives one of its blocks that holds as much.
 #[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<O: AddressOrder> FreeIndex for Lowest<O> {
-    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
-        self.0.insert(view, block, size);
-    }
-
-    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
-        self.0.remove(view, block, size);
-    }
-
-    fn replace<P: Probe>(
-        &mut self,
-        view: &mut View<P>,
-        old: (Block, Granules),
-        new: (Block, Granules),
-    ) {
-        self.0.replace(view, old, new);
-    }
-
-    fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.search(view, need)
-    }
-
-    #[inline]
-    fn foresee_place(&self, tags: &Tags, block: Block, distance: Distance) {
-        self.0.foresee_insert(tags, block, distance);
-    }
-
-    #[inline]
-    fn foresee_remove(&self, tags: &Tags, block: Block) {
-        self.0.foresee_remove(tags, block);
-    }
-
-    fn largest(&self, tags: &Tags) -> Granules {
-        self.0.largest(tags)
-    }
-
-    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
-        self.0.longest_two(tags)
-    }
-
-    fn check(&self, tags: &Tags) -> Result<Census, Broken> {
-        self.0.check(tags)
-    }
-}
-
-// SAFETY: as above; asking changes nothing.
-#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<O: AddressOrder> StillIndex for Lowest<O> {
-    fn search<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.0.first_fit(view, need)
+unsafe impl<O: AddressOrder> Choice<O> for Lowest {
+    fn among<P: Probe>(blocks: &O, view: &mut View<P>, need: Granules) -> Option<Block> {
+        blocks.first_fit(view, need)
     }
 }

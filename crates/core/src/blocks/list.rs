@@ -8,9 +8,8 @@
 
 #![deny(unsafe_code)]
 
-use super::index::{Census, FreeIndex};
-use super::order::AddressOrder;
-use super::search::StillIndex;
+use super::index::Census;
+use super::order::{AddressOrder, Choice};
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
@@ -183,47 +182,14 @@ pub trait Preference: Default {
     fn is_better(size: Granules, best: Granules) -> bool;
 }
 
-/// The free blocks in a list by address, all of which are looked at for the best.
+/// All blocks are looked at for the best.
 #[derive(Debug, Default)]
-pub struct Scan<W>(AddressList, PhantomData<W>);
+pub struct Scan<W>(PhantomData<W>);
 
-// SAFETY: the list links blocks inserted and not removed since, and `find` gives one of them.
+// SAFETY: what is found was met in the list, and compared with the need.
 #[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<W: Preference> FreeIndex for Scan<W> {
-    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
-        self.0.insert(view, block, size);
-    }
-
-    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
-        self.0.remove(view, block, size);
-    }
-
-    fn replace<P: Probe>(
-        &mut self,
-        view: &mut View<P>,
-        old: (Block, Granules),
-        new: (Block, Granules),
-    ) {
-        self.0.replace(view, old, new);
-    }
-
-    fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.search(view, need)
-    }
-
-    fn largest(&self, tags: &Tags) -> Granules {
-        self.0.largest(tags)
-    }
-
-    fn check(&self, tags: &Tags) -> Result<Census, Broken> {
-        self.0.check(tags)
-    }
-}
-
-// SAFETY: as above; asking changes nothing.
-#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<W: Preference> StillIndex for Scan<W> {
-    fn search<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
-        self.0.best_by(view, need, W::is_better)
+unsafe impl<W: Preference> Choice<AddressList> for Scan<W> {
+    fn among<P: Probe>(blocks: &AddressList, view: &mut View<P>, need: Granules) -> Option<Block> {
+        blocks.best_by(view, need, W::is_better)
     }
 }

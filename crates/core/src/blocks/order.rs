@@ -5,11 +5,13 @@
 
 #![deny(unsafe_code)]
 
-use super::index::{Census, LongestTwo};
+use super::index::{Census, FreeIndex, LongestTwo};
+use super::search::StillIndex;
 use super::tags::{Block, Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
 use crate::policy::Distance;
+use core::marker::PhantomData;
 
 /// The free blocks by address. `Default` holds none. The heap calls, through a fit, and what
 /// [`FreeIndex`](super::FreeIndex) says of the calls of the same names holds here.
@@ -58,4 +60,73 @@ pub trait AddressOrder: Default {
 
     /// Walks the structure, and counts every block it holds.
     fn check(&self, tags: &Tags) -> Result<Census, Broken>;
+}
+
+/// Which of the blocks of an order is taken, by a rule that remembers nothing.
+///
+/// # Safety
+/// What `among` gives is in the order, and holds `need`.
+#[expect(unsafe_code, reason = "a promise to be made; no unsafe operation follows")]
+pub unsafe trait Choice<O>: Default {
+    /// The block for `need`; `None` where none holds it.
+    fn among<P: Probe>(blocks: &O, view: &mut View<P>, need: Granules) -> Option<Block>;
+}
+
+/// The free blocks by address, of which `C` chooses.
+#[derive(Debug, Default)]
+pub struct Chosen<O, C>(O, PhantomData<C>);
+
+// SAFETY: orders hold blocks inserted and not removed since, and `C` vouches for what it chooses.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<O: AddressOrder, C: Choice<O>> FreeIndex for Chosen<O, C> {
+    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        self.0.insert(view, block, size);
+    }
+
+    fn remove<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+        self.0.remove(view, block, size);
+    }
+
+    fn replace<P: Probe>(
+        &mut self,
+        view: &mut View<P>,
+        old: (Block, Granules),
+        new: (Block, Granules),
+    ) {
+        self.0.replace(view, old, new);
+    }
+
+    fn find<P: Probe>(&mut self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        self.search(view, need)
+    }
+
+    #[inline]
+    fn foresee_place(&self, tags: &Tags, block: Block, distance: Distance) {
+        self.0.foresee_insert(tags, block, distance);
+    }
+
+    #[inline]
+    fn foresee_remove(&self, tags: &Tags, block: Block) {
+        self.0.foresee_remove(tags, block);
+    }
+
+    fn largest(&self, tags: &Tags) -> Granules {
+        self.0.largest(tags)
+    }
+
+    fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
+        self.0.longest_two(tags)
+    }
+
+    fn check(&self, tags: &Tags) -> Result<Census, Broken> {
+        self.0.check(tags)
+    }
+}
+
+// SAFETY: as above; asking changes nothing.
+#[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
+unsafe impl<O: AddressOrder, C: Choice<O>> StillIndex for Chosen<O, C> {
+    fn search<P: Probe>(&self, view: &mut View<P>, need: Granules) -> Option<Block> {
+        C::among(&self.0, view, need)
+    }
 }

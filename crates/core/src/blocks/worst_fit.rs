@@ -7,7 +7,8 @@
 
 use super::forest::{Forest, Question, SizeForest};
 use super::heap::BlockHeap;
-use super::list::{Preference, Scan};
+use super::list::{AddressList, Preference, Scan};
+use super::order::Chosen;
 use super::tags::{Block, Granules, View};
 use super::tree::BySizeDown;
 use crate::machine::{Probe, Step};
@@ -16,7 +17,7 @@ use crate::machine::{Probe, Step};
 pub type WorstFit = BlockHeap<SizeForest<Longest>>;
 
 /// Worst fit, looking at every block of the list. Chooses what [`WorstFit`] chooses.
-pub type WorstFitList = BlockHeap<Scan<Longest>>;
+pub type WorstFitList = BlockHeap<Chosen<AddressList, Scan<Longest>>>;
 
 /// The longest block. In the forest the last one, of one length the lowest being the last.
 #[derive(Debug, Default)]
