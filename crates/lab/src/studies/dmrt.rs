@@ -6,6 +6,7 @@
 //!   measure      one attempt of one allocator  tables       all attempts, means with intervals
 //!   orders       the chapter's claims          ablations    one change each
 //!   account      where ours differs, and why   results      all of it, as JSON
+//!   instructions of calls, when asked for
 //!   export       every attempt, as Parquet     page         all of it, as one HTML file
 //! ```
 //!
@@ -17,6 +18,7 @@ mod ablations;
 mod account;
 mod config;
 mod export;
+mod instructions;
 mod measure;
 mod metrics;
 mod orders;
@@ -30,6 +32,7 @@ pub use ablations::{Ablation, Effect};
 pub use account::Finding;
 pub use config::{Case, DEFAULT, DMRT, Plan, PlanError};
 pub use export::write_rows;
+pub use instructions::{Instructions, count as count_instructions};
 pub use measure::Row;
 pub use metrics::{METRICS, Metric, Unit, metric};
 pub use orders::{Holds, Verdict};

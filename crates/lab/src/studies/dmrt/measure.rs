@@ -1,6 +1,7 @@
 //! One attempt of one allocator, measured: a row of the study.
 
 use super::config::{DMRT, Plan};
+use super::instructions::Counted;
 use crate::measure::{FragmentationMeter, StepHistogram};
 use crate::models;
 use freehold_core::blocks::{BlockHeap, DmrtLists};
@@ -9,7 +10,9 @@ use freehold_core::policy::{Policy, Visitor};
 use freehold_sim::numa::{
     self, Background, Bank, Machine, Memory, NoRoom, Request, Seen, Setup, Watch,
 };
+use freehold_stepper::Stepper;
 use serde::Serialize;
+use std::cell::RefCell;
 
 /// Classes of requested sizes: small, normal, large.
 pub const CLASSES: usize = 3;
@@ -81,6 +84,8 @@ pub struct Run<'a> {
     pub requests: &'a [Request],
     /// Memory to simulate with.
     pub bank: &'a mut Bank,
+    /// Who counts instructions in place of steps, if somebody does.
+    pub stepper: Option<&'a RefCell<Stepper>>,
 }
 
 impl Run<'_> {
@@ -113,7 +118,13 @@ impl Run<'_> {
             free_of_charge: plan.free_of_charge,
         };
         let mut meter = Meter::new(self.allocator, self.path);
-        numa::run(self.bank, &setup, self.requests, make, &mut meter)?;
+        match self.stepper {
+            None => numa::run(self.bank, &setup, self.requests, make, &mut meter)?,
+            Some(stepper) => {
+                let make = |region| Some(Counted::of(make(region)?, stepper));
+                numa::run(self.bank, &setup, self.requests, make, &mut meter)?;
+            }
+        }
         Ok(meter.finish())
     }
 }

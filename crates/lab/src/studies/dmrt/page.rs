@@ -32,6 +32,7 @@ pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
     page.contents(&mut out);
     page.machine(&mut out);
     page.cases(&mut out);
+    page.instructions(&mut out);
     page.verdicts(&mut out);
     page.account(&mut out);
     page.notes(&mut out);
@@ -133,6 +134,21 @@ impl Page<'_> {
             }
             .write(out);
         }
+    }
+
+    fn instructions(&self, out: &mut String) {
+        let Some(counted) = &self.results.instructions else { return };
+        Figure {
+            id: "instructions",
+            title: "Instructions",
+            lead: "Of a request, in all the memories it was tried in, or of a free: mean, 99th percentile, longest. \
+                   Counted one by one in one attempt of each case, for this build of the allocators, which keep count \
+                   of their own blocks here. The choice of the memories is not in it.",
+            drawing: &tables::instructions(counted),
+            table: "",
+            command: self.command,
+        }
+        .write(out);
     }
 
     fn verdicts(&self, out: &mut String) {

@@ -3,6 +3,7 @@
 use super::ablations::{self, Ablation};
 use super::account::{Evidence, Finding};
 use super::config::Plan;
+use super::instructions::Instructions;
 use super::measure::Row;
 use super::orders::{self, Verdict};
 use super::published::{self, Note};
@@ -13,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 /// Raised when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The file of results. A function of the settings alone: no clock and no machine enters it.
+/// The file of results. A function of the settings alone: no clock and no machine enters it, but for `instructions`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Results {
     /// [`SCHEMA_VERSION`].
@@ -34,6 +35,9 @@ pub struct Results {
     pub account: Vec<Finding>,
     /// What the published tables say of themselves.
     pub published_notes: Vec<Note>,
+    /// Instructions, where they were asked for and can be counted: a fact about this build, not about the settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Vec<Instructions>>,
     /// Every attempt: exported, not printed.
     #[serde(skip)]
     pub rows: Vec<Row>,
@@ -74,6 +78,7 @@ pub fn study(
         ablations,
         account,
         published_notes: published::notes(),
+        instructions: None,
         rows: found.rows,
     })
 }

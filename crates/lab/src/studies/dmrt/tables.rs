@@ -10,7 +10,9 @@ use super::published::{self, Published};
 use crate::simulate::crew;
 use crate::studies::statistics::Summary;
 use freehold_sim::numa::{Bank, NoRoom};
+use freehold_stepper::Stepper;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -107,7 +109,7 @@ pub fn run(
         }
         let (case, load) = tables[i / plan.attempts as usize];
         let mut own = locked(&banks).pop().unwrap_or_default();
-        let rows = attempt(plan, case, load, i as u32 % plan.attempts, &mut own);
+        let rows = attempt(plan, case, load, i as u32 % plan.attempts, &mut own, None);
         locked(&banks).push(own);
         done.fetch_add(1, Ordering::Relaxed);
         rows
@@ -121,19 +123,23 @@ pub fn run(
 }
 
 /// Memory for DmRT's machine and for that of existing allocators.
-type Banks = [Bank; 2];
+pub type Banks = [Bank; 2];
 
 fn locked(banks: &Mutex<Vec<Banks>>) -> std::sync::MutexGuard<'_, Vec<Banks>> {
     banks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// One attempt of every allocator.
-fn attempt(
+///
+/// # Errors
+/// When a run could not begin.
+pub fn attempt(
     plan: &Plan,
     case: &Case,
     load: u32,
     attempt: u32,
     banks: &mut Banks,
+    stepper: Option<&RefCell<Stepper>>,
 ) -> Result<Vec<Row>, RunError> {
     let name = [u64::from(case.number), u64::from(load), u64::from(attempt)];
     let count = load as usize;
@@ -158,6 +164,7 @@ fn attempt(
             background: &backgrounds[which],
             requests: &requests,
             bank: &mut banks[which],
+            stepper,
         };
         let row = run.measure().map_err(|why| RunError::NoRoom { allocator, why })?;
         Ok(Row { case: case.number, attempt, ..row })

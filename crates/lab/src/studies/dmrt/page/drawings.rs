@@ -19,38 +19,40 @@ pub fn topology(plan: &Plan) -> String {
         "{nodes} nodes of {} processors on a ring, each with memory of its own, around one shared memory.",
         plan.machine.processors_per_node()
     );
-    let centre = SIZE / 2.0;
-    let radius = if nodes > 1 { centre - BOX.0 / 2.0 - 14.0 } else { 0.0 };
-    let place = |i: usize| {
-        // Four nodes lie in the corners, as the chapter draws them.
-        let turn = (i as f64 - 0.5) / nodes as f64 * TAU - TAU / 4.0;
-        (centre + radius * turn.cos(), centre + radius * turn.sin())
-    };
-    let mut svg = open_svg(SIZE, SIZE, "topology", title, &description);
+    let middle = SIZE / 2.0;
+    let radius = if nodes > 1 { middle - BOX.0 / 2.0 - 14.0 } else { 0.0 };
+    // Four nodes lie in the corners, as the chapter draws them.
+    let turn = |i: usize| (i as f64 - 0.5) / nodes as f64 * TAU - TAU / 4.0;
+    let reach = |sign: f64| (0..nodes).map(|i| sign * turn(i).sin()).fold(0.0, f64::max) * radius;
+    let (above, below) = (reach(-1.0) + BOX.1 / 2.0 + 4.0, reach(1.0) + BOX.1 / 2.0 + 30.0);
+    let centre = (middle, above);
+    let place = |i: usize| (centre.0 + radius * turn(i).cos(), centre.1 + radius * turn(i).sin());
+    let mut svg = open_svg(SIZE, above + below, "topology", title, &description);
     for i in 0..nodes {
         let ((x, y), (to_x, to_y)) = (place(i), place((i + 1) % nodes));
         if nodes > 1 {
             let _ = write!(svg, "<path class=\"way\" d=\"M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}\"/>");
         }
-        let _ = write!(svg, "<path class=\"grid\" d=\"M{x:.1} {y:.1}L{centre} {centre}\"/>");
+        let (to_x, to_y) = centre;
+        let _ = write!(svg, "<path class=\"grid\" d=\"M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}\"/>");
     }
     for (i, memory) in plan.machine.memories().enumerate() {
-        let at = if memory == Memory::Shared { (centre, centre) } else { place(i) };
+        let at = if memory == Memory::Shared { centre } else { place(i) };
         draw_memory(&mut svg, plan, memory, at);
     }
     let costs = &plan.costs;
     let remote: Vec<String> = costs.remote_ns.iter().map(u64::to_string).collect();
     let _ = write!(
         svg,
-        "<text class=\"tick\" text-anchor=\"middle\" x=\"{centre}\" y=\"{:.1}\">a word of memory costs \
+        "<text class=\"tick\" text-anchor=\"middle\" x=\"{middle}\" y=\"{:.1}\">a word of memory costs \
          {} ns at home, {} ns shared, {} ns remote by hops</text>",
-        SIZE - 4.0,
+        above + below - 6.0,
         costs.local_ns,
         costs.shared_ns,
         remote.join(", ")
     );
     svg.push_str("</svg>");
-    format!("<div class=\"narrow\">{svg}</div>")
+    scrolling(title, &format!("<div class=\"narrow\">{svg}</div>"))
 }
 
 fn draw_memory(svg: &mut String, plan: &Plan, memory: Memory, (x, y): (f64, f64)) {

@@ -1,6 +1,7 @@
 //! The numbers behind the pictures, as tables.
 
 use super::super::ablations::{Ablation, Effect};
+use super::super::instructions::Instructions;
 use super::super::metrics::{METRICS, Metric, Unit, metric};
 use super::super::tables::{Entry, Table};
 use crate::report::html::{self, Cell, Escaped};
@@ -141,4 +142,22 @@ pub fn ablations(all: &[Ablation], keys: &[&str]) -> String {
 
 fn figure(summary: &Summary) -> String {
     format!("{:.2} ± {:.2}", summary.mean, summary.half_width)
+}
+
+/// Instructions: a row for each case and allocator.
+pub fn instructions(counted: &[Instructions]) -> String {
+    let heads = ["case", "allocator", "mean", "p99", "longest"].map(String::from);
+    let row = |one: &Instructions| {
+        vec![
+            Cell::text(one.case.to_string()),
+            Cell::text(one.allocator),
+            Cell::text(format!("{:.0}", one.mean)),
+            Cell::text(one.p99.to_string()),
+            Cell::text(one.max.to_string()),
+        ]
+    };
+    let rows: Vec<_> = counted.iter().map(row).collect();
+    let mut table = String::new();
+    html::table(&mut table, "Instructions", &heads, &rows);
+    table
 }
