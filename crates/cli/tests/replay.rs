@@ -65,7 +65,6 @@ impl Sample {
     }
 }
 
-#[test]
 fn policies_lists_the_registry() {
     let shown = text(&run(&["policies"]).stdout);
     assert!(shown.contains("best-fit") && shown.contains("buddy"), "{shown}");
@@ -76,7 +75,6 @@ fn policies_lists_the_registry() {
     assert_eq!(names.len(), shown.lines().count());
 }
 
-#[test]
 fn a_table_without_colour_within_a_hundred_columns() {
     let sample = Sample::new(1000);
     let output = run(&["replay", &sample.trace(), "--on", "policies"]);
@@ -89,7 +87,6 @@ fn a_table_without_colour_within_a_hundred_columns() {
     assert!(tables.clone().all(|line| line.chars().count() <= 100), "{shown}");
 }
 
-#[test]
 fn results_of_policies_are_the_same_bytes() {
     let sample = Sample::new(2000);
     let result = |name: &str| {
@@ -114,7 +111,6 @@ fn results_of_policies_are_the_same_bytes() {
     assert_eq!(printed, first, "--json prints what -o writes");
 }
 
-#[test]
 fn unknown_names_are_usage_errors_with_a_hint() {
     let sample = Sample::new(10);
     let output = run(&["replay", &sample.trace(), "--on", "bset-fit"]);
@@ -122,7 +118,6 @@ fn unknown_names_are_usage_errors_with_a_hint() {
     assert!(text(&output.stderr).contains("did you mean best-fit"), "{}", text(&output.stderr));
 }
 
-#[test]
 fn a_trace_without_events_is_a_clear_error() {
     let sample = Sample::new(0);
     let output = run(&["replay", &sample.trace(), "--on", "policies"]);
@@ -130,7 +125,6 @@ fn a_trace_without_events_is_a_clear_error() {
     assert!(text(&output.stderr).contains("no event"), "{}", text(&output.stderr));
 }
 
-#[test]
 fn a_damaged_trace_is_replayed_as_far_as_it_is_sound() {
     let sample = Sample::new(100_000);
     let whole = fs::read(sample.path("sample.fht")).unwrap();
@@ -152,7 +146,6 @@ fn a_damaged_trace_is_replayed_as_far_as_it_is_sound() {
     assert_eq!(run(&["replay", nonsense.to_str().unwrap()]).status.code(), Some(1));
 }
 
-#[test]
 fn what_cannot_be_written_is_refused_before_the_work() {
     let sample = Sample::new(10);
     let refused = |name: &str| {
@@ -165,11 +158,9 @@ fn what_cannot_be_written_is_refused_before_the_work() {
     assert!(refused(&sample.named("results.xml")).contains(".json or .parquet"));
 }
 
-#[test]
 fn a_full_disk_is_an_error() {
     if !Path::new("/dev/full").exists() {
-        println!("skipped: this system has no /dev/full");
-        return;
+        return freehold_testkit::skip("this system has no /dev/full");
     }
     let sample = Sample::new(10);
     std::os::unix::fs::symlink("/dev/full", sample.path("full.json")).unwrap();
@@ -179,7 +170,6 @@ fn a_full_disk_is_an_error() {
     assert!(text(&output.stderr).contains("cannot be written"), "{}", text(&output.stderr));
 }
 
-#[test]
 fn a_limit_is_read_and_obeyed() {
     let sample = Sample::new(1000);
     let output = run(&["replay", &sample.trace(), "--on", "best-fit", "--limit", "1K", "--json"]);
@@ -190,7 +180,6 @@ fn a_limit_is_read_and_obeyed() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
-#[test]
 fn ctrl_c_leaves_nothing_behind() {
     let sample = Sample::new(1_000_000);
     let arguments =
@@ -206,4 +195,17 @@ fn ctrl_c_leaves_nothing_behind() {
     let names: Vec<_> =
         fs::read_dir(sample.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["sample.fht"]);
+}
+
+freehold_testkit::trials! {
+    policies_lists_the_registry,
+    a_table_without_colour_within_a_hundred_columns,
+    results_of_policies_are_the_same_bytes,
+    unknown_names_are_usage_errors_with_a_hint,
+    a_trace_without_events_is_a_clear_error,
+    a_damaged_trace_is_replayed_as_far_as_it_is_sound,
+    what_cannot_be_written_is_refused_before_the_work,
+    a_full_disk_is_an_error,
+    a_limit_is_read_and_obeyed,
+    ctrl_c_leaves_nothing_behind,
 }

@@ -35,6 +35,9 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-dmrt")]
     out: PathBuf,
+    /// Count the instructions of the allocators' calls, too, in one attempt of each case: a minute more.
+    #[arg(long)]
+    instructions: bool,
     /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/dmrt/results.rs).
     #[arg(long)]
     json: bool,
@@ -49,11 +52,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let plan = Plan::new(&args.chosen.settings(dmrt::DEFAULT, QUICK)?)?;
     let outputs = Outputs::in_folder(&args.out, Some("attempts.parquet"))?;
     let interrupted = ui::interrupted();
-    let Some(results) = study(&plan, &interrupted)? else {
+    let Some(mut results) = study(&plan, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
+    if args.instructions {
+        let mut bar = ui::Progress::new("counting instructions");
+        let counted =
+            dmrt::count_instructions(&plan, &mut |done, total| bar.set(done, total), &interrupted);
+        results.instructions = match counted {
+            Err(RunError::Interrupted) => return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
+            counted => counted?,
+        };
+    }
     outputs.write_rows(|to| dmrt::write_rows(to, &results.rows))?;
-    let command = args.chosen.command_line("dmrt");
+    let mut command = args.chosen.command_line("dmrt");
+    if args.instructions {
+        command += " --instructions";
+    }
     outputs.write(&dmrt::page(&plan, &results, &command), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
@@ -82,6 +97,9 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     for table in &results.tables {
         print_table(out, table)?;
     }
+    if let Some(counted) = &results.instructions {
+        print_instructions(out, counted)?;
+    }
     for sentence in &results.answer {
         writeln!(out, "{}", wrapped(sentence))?;
     }
@@ -90,6 +108,19 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
         writeln!(out, "\n* {}\n{}", finding.title, wrapped(&finding.text))?;
     }
     Ok(())
+}
+
+fn print_instructions(out: &mut dyn Write, counted: &[dmrt::Instructions]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "Instructions of a request or free\n{:4} {:12} {:>8} {:>8} {:>8}",
+        "case", "", "mean", "p99", "longest"
+    )?;
+    for one in counted {
+        let (case, name) = (one.case, one.allocator);
+        writeln!(out, "{case:4} {name:12} {:>8.0} {:>8} {:>8}", one.mean, one.p99, one.max)?;
+    }
+    writeln!(out)
 }
 
 fn print_table(out: &mut dyn Write, table: &Table) -> std::io::Result<()> {

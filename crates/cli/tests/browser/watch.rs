@@ -1,8 +1,7 @@
-//! The report of a comparison in a real browser: no console message, no request, no sideways scrolling on
-//! a phone, readable in both colour schemes. Ignored, and counted so, where there is no Chromium.
+//! What a browser sees of a page: the page in a frame, a script beside it that writes down what it measures.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
@@ -45,29 +44,39 @@ document.getElementById('page').addEventListener('load', event => {
 });
 </script>"#;
 
+/// What was seen.
 #[derive(serde::Deserialize, Debug)]
-struct Seen {
-    width: u32,
-    needs: u32,
-    tall: u32,
-    drawn: u32,
-    requests: Vec<String>,
-    page: String,
-    contrast: f64,
-    faintest: String,
-    least: f64,
+pub struct Seen {
+    pub width: u32,
+    pub needs: u32,
+    pub tall: u32,
+    pub drawn: u32,
+    pub requests: Vec<String>,
+    pub page: String,
+    pub contrast: f64,
+    pub faintest: String,
+    pub least: f64,
     #[serde(skip)]
-    console: Vec<String>,
+    pub console: Vec<String>,
 }
 
-fn browser() -> Option<PathBuf> {
+/// A browser of this machine's; without one the trial ends here, ignored.
+pub fn browser() -> Option<PathBuf> {
+    let found = find();
+    if found.is_none() {
+        freehold_testkit::skip(&format!("none of {BROWSERS:?} is installed"));
+    }
+    found
+}
+
+fn find() -> Option<PathBuf> {
     let folders: Vec<_> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     let places = BROWSERS.iter().flat_map(|name| folders.iter().map(move |f| f.join(name)));
     places.into_iter().find(|path| path.is_file())
 }
 
 /// Loads `page.html` of the folder in a frame `width` pixels wide.
-fn look(browser: &Path, folder: &Path, width: u32, dark: bool) -> Seen {
+pub fn look(browser: &Path, folder: &Path, width: u32, dark: bool) -> Seen {
     let watcher = folder.join(format!("watch-{width}-{dark}.html"));
     std::fs::write(&watcher, WATCHER.replace("WIDTH", &width.to_string())).unwrap();
     let output = Command::new(browser)
@@ -95,49 +104,4 @@ fn look(browser: &Path, folder: &Path, width: u32, dark: bool) -> Seen {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{log}"));
     seen.console = log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
     seen
-}
-
-/// Compares a program of many small allocations, whose arguments no page may take for its own.
-fn compare(folder: &Path) {
-    let output = Command::new(env!("CARGO_BIN_EXE_freehold"))
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .args([
-            "compare",
-            "-o",
-            "page.html",
-            "--on",
-            "glibc,first-fit,best-fit,good-fit,dmrt",
-            "--",
-        ])
-        .args(["sh", "-c", "for n in $(seq 3000); do x=\"$x$n\"; done", "<room & box>"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn a_browser_shows_it_quietly_on_phone_and_desk_in_light_and_dark() {
-    let Some(browser) = browser() else {
-        return freehold_testkit::skip(&format!("none of {BROWSERS:?} is installed"));
-    };
-    let folder = tempfile::tempdir().unwrap();
-    compare(folder.path());
-    let mut grounds = Vec::new();
-    for (width, dark) in [(360, false), (360, true), (1200, true)] {
-        let seen = look(&browser, folder.path(), width, dark);
-        assert!(seen.console.is_empty(), "the console says {:?}", seen.console);
-        assert!(seen.requests.is_empty(), "the page asks for {:?}", seen.requests);
-        assert_eq!(seen.width, width, "the frame is as wide as meant");
-        assert!(seen.needs <= width, "at {width} px the page needs {} px", seen.needs);
-        assert!(seen.tall > 3000 && seen.drawn >= 6, "something is missing: {seen:?}");
-        assert!(seen.contrast >= 4.5, "contrast {} of {}", seen.contrast, seen.faintest);
-        assert!(seen.least >= 12.0, "text of {} px", seen.least);
-        grounds.push(seen.page);
-    }
-    assert_ne!(grounds[0], grounds[1], "dark is not light");
-    assert_eq!(grounds[1], grounds[2]);
-}
-
-freehold_testkit::trials! {
-    a_browser_shows_it_quietly_on_phone_and_desk_in_light_and_dark,
 }
