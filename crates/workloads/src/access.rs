@@ -89,16 +89,28 @@ pub fn touch_shared<T>(value: &T, offset: usize, bytes: usize, write: bool) {
     touch(std::ptr::from_ref(value) as usize - ARC_HEAD, ARC_HEAD + offset, bytes, write);
 }
 
-/// An item of a list is touched, whole.
+/// An item of a list is touched, whole. What lies so far behind that it could be taken for a mark is not told.
 #[inline(always)]
 pub fn touch_item<T>(list: &[T], index: usize, write: bool) {
-    touch(list.as_ptr() as usize, index * size_of::<T>(), size_of::<T>(), write);
+    let offset = index * size_of::<T>();
+    if is_watched() && offset < TASK {
+        tell(list.as_ptr() as usize, offset, size_of::<T>().div_ceil(WORD), write);
+    }
 }
 
 /// A whole list is touched, from its first item to its last.
 #[inline(always)]
 pub fn touch_list<T>(list: &[T], write: bool) {
     touch(list.as_ptr() as usize, 0, size_of_val(list), write);
+}
+
+/// Every item of a list is touched for itself, as by a program that goes through it item by item: as many
+/// loads or stores as it has items. The list is a whole allocation.
+#[inline(always)]
+pub fn touch_each<T>(list: &[T], write: bool) {
+    if is_watched() {
+        (0..list.len()).for_each(|index| touch_item(list, index, write));
+    }
 }
 
 /// A mark ([`TASK`] or [`BARRIER`]) beside some object that an `Arc` owns.

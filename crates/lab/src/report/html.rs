@@ -102,6 +102,40 @@ pub struct Figure<'a> {
     pub command: &'a str,
 }
 
+/// The figures of one page, all made by the same command.
+#[derive(Clone, Copy)]
+pub struct Figures<'a> {
+    /// That command.
+    pub command: &'a str,
+}
+
+impl Figures<'_> {
+    /// Appends a figure that is a drawing or a table.
+    pub fn add(&self, out: &mut String, id: &str, title: &str, lead: &str, drawing: &str) {
+        self.add_with_table(out, id, title, lead, drawing, "");
+    }
+
+    /// Appends a drawing with its numbers as a table.
+    pub fn add_with_table(
+        &self,
+        out: &mut String,
+        id: &str,
+        title: &str,
+        lead: &str,
+        drawing: &str,
+        table: &str,
+    ) {
+        Figure { id, title, lead, drawing, table, command: self.command }.write(out);
+    }
+}
+
+/// A table on its own, as a drawing.
+pub fn table_of<const N: usize>(caption: &str, heads: [&str; N], rows: &[Vec<Cell>]) -> String {
+    let mut drawing = String::new();
+    table(&mut drawing, caption, &heads.map(String::from), rows);
+    drawing
+}
+
 impl Figure<'_> {
     /// Appends the figure.
     pub fn write(&self, out: &mut String) {

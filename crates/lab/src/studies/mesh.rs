@@ -4,6 +4,7 @@
 //!   config      the settings, checked          published   the printed figures
 //!   programs    the recorded kernels           improve     the improvements by name
 //!   measure     one cell, run as often as wanted
+//!   ablations   what a change makes of it          speed        one large run against the clock
 //!   verdicts    published and goals, beside ours            results   all of it, as JSON
 //!   export      every run, as Parquet          page, maps  all of it, as one HTML file
 //! ```
@@ -11,6 +12,7 @@
 //! Invariant: the results are a function of the settings. One table of costs and one load serve every
 //! allocator, order and platform; nothing is fitted to a single figure.
 
+mod ablations;
 mod config;
 mod export;
 mod improve;
@@ -20,6 +22,7 @@ mod page;
 mod programs;
 mod published;
 mod results;
+mod speed;
 mod verdicts;
 
 pub use config::{DEFAULT, Plan, PlanError};
@@ -30,6 +33,7 @@ pub use page::page;
 pub use programs::ProgramError;
 pub use published::{PUBLISHED, Published, published};
 pub use results::{Results, SCHEMA_VERSION, study};
+pub use speed::{Speed, speed};
 pub use verdicts::Verdict;
 
 #[cfg(test)]

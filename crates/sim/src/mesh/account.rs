@@ -75,6 +75,8 @@ pub struct Run {
     pub messages: u64,
     /// Links passed by them.
     pub hops: u64,
+    /// In C: words of metadata that the allocator touched.
+    pub accesses: u64,
     /// Heaps asked.
     pub asked: u64,
     /// Requests refused.
@@ -106,6 +108,11 @@ impl Run {
         let sum: f64 = means.iter().sum();
         let squares: f64 = means.iter().map(|mean| mean * mean).sum();
         if squares == 0.0 { 1.0 } else { sum * sum / (means.len() as f64 * squares) }
+    }
+
+    /// The fewest calls that a node made.
+    pub fn fewest_calls(&self) -> u64 {
+        self.nodes.iter().map(|node| node.events).min().unwrap_or(0)
     }
 
     /// The node that waits longest over the mean of all.

@@ -177,10 +177,8 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         debug_assert_eq!(at - core.begun, spent.total(), "every cycle has a cause");
         if self.is_counting() {
             self.count(node, served);
-        }
-        self.events += 1;
-        if self.events == self.setup.warm_up {
-            self.begin_counting();
+        } else {
+            self.warm(node);
         }
         self.load.done(node, act, served);
         self.agenda.enter(at, Event::Core(node));
@@ -197,6 +195,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     fn count(&mut self, node: HeapId, served: bool) {
         let core = &mut self.cores[node.index()];
         core.counts.events += 1;
+        self.behind -= usize::from(core.counts.events == self.setup.least_per_node);
         core.counts.cycles += core.spent;
         self.run.events += 1;
         self.run.cycles += core.spent;

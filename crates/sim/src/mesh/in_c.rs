@@ -2,8 +2,19 @@
 
 use super::load::{Act, Load};
 use super::run::{Allocator, FIRST, What, World};
+use freehold_core::machine::{Probe, Step};
 use freehold_core::place::mesh::{Answer, HeapId};
 use freehold_core::policy::Policy;
+
+/// Words of metadata that a policy has touched.
+#[derive(Default)]
+struct Accesses(u64);
+
+impl Probe for Accesses {
+    fn step(&mut self, step: Step) {
+        self.0 += u64::from(matches!(step, Step::Touch { .. } | Step::Index));
+    }
+}
 
 impl<P: Policy, L: Load> World<'_, P, L> {
     /// The lock is the core's: it takes or frees the block, gives the lock back, and is done.
@@ -11,18 +22,23 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         let act = self.cores[node.index()].act;
         let costs = self.costs;
         let lock = self.locked_by_c(node);
+        let mut made = Accesses::default();
         let (answer, place, work, accesses) = match act {
-            Act::Malloc { object, size } => match self.sites.alloc(object, lock, size, at) {
-                Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
-                None => (Answer::Full, lock, costs.full_lazy, costs.c_alloc_accesses),
-            },
+            Act::Malloc { object, size } => {
+                match self.sites.alloc_watched(object, lock, size, at, &mut made) {
+                    Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
+                    None => (Answer::Full, lock, costs.full_lazy, costs.c_alloc_accesses),
+                }
+            }
             Act::Free { object } => {
                 let place = self.sites.owner(object).map_or(node, |owner| owner.home);
-                self.sites.free(object, at);
+                self.sites.free_watched(object, at, &mut made);
                 (Answer::Freed, place, costs.c_free, costs.c_free_accesses)
             }
             Act::Think(_) | Act::Pause => return,
         };
+        let accesses = if self.setup.counts_accesses { made.0 } else { accesses };
+        self.run.accesses += if self.is_counting() { accesses } else { 0 };
         let touched = self.touch(node, place, accesses, at + work);
         let core = &mut self.cores[node.index()];
         core.spent.work += work + accesses * costs.c_access;

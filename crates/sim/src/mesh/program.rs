@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 /// One thing that a part of a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Touch so many words.
-    Words(u64),
+    /// Compute with so many items: loads and stores.
+    Accesses(u64),
     /// Ask for memory for an object; every number comes once.
     Malloc {
         /// Its number.
@@ -53,8 +53,8 @@ const USE: usize = 2;
 #[derive(Debug)]
 pub struct ProgramLoad<'a> {
     program: &'a Program,
-    /// Cycles for each word touched.
-    word: u64,
+    /// Cycles of computing for each access.
+    access: u64,
     phase: usize,
     /// The next task to make, and how many of the phase are used.
     made: usize,
@@ -79,11 +79,11 @@ struct Worker {
 }
 
 impl<'a> ProgramLoad<'a> {
-    /// `program` on that mesh, at `word` cycles for each word it touches.
-    pub fn new(program: &'a Program, mesh: Mesh, word: u64) -> ProgramLoad<'a> {
+    /// `program` on that mesh, at `access` cycles of computing for each of its accesses.
+    pub fn new(program: &'a Program, mesh: Mesh, access: u64) -> ProgramLoad<'a> {
         ProgramLoad {
             program,
-            word,
+            access,
             phase: 0,
             made: 0,
             used: 0,
@@ -146,7 +146,7 @@ impl<'a> ProgramLoad<'a> {
 
     fn act(&self, op: Op) -> Option<Act> {
         match op {
-            Op::Words(words) => Some(Act::Think(words * self.word)),
+            Op::Accesses(count) => Some(Act::Think(count * self.access)),
             Op::Malloc { object, size } => Some(Act::Malloc { object, size }),
             // What was refused has nothing to free.
             Op::Free { object } => self.live[object as usize].then_some(Act::Free { object }),

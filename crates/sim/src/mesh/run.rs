@@ -103,10 +103,14 @@ pub struct Setup {
     pub improve: Improve,
     /// What things cost.
     pub costs: Costs,
-    /// Events before anything is counted.
+    /// In C: the accesses to metadata are those that the policy makes, not those of the table of costs.
+    pub counts_accesses: bool,
+    /// Events of every node before anything is counted: the slowest has filled its heap, too.
     pub warm_up: u64,
     /// Events that are counted; then the run ends, if the load has not.
     pub events: u64,
+    /// Events of every node that are counted before it may end: without, the slowest would hardly count.
+    pub least_per_node: u64,
 }
 
 /// A run that could not begin.
@@ -229,9 +233,11 @@ pub(super) struct Core {
     pub(super) begun: u64,
     pub(super) spent: Cycles,
     pub(super) counts: NodeCounts,
+    /// Calls of its warm-up.
+    pub(super) calls: u64,
     /// Where the object went.
     pub(super) served_by: Option<HeapId>,
-    /// What its node has heard of others; empty unless it goes by hints.
+    /// What its node has heard of others; empty until it has heard of one, and unless it goes by hints.
     pub(super) hints: Vec<Hint>,
     /// What the summary of its tile said, in this call.
     pub(super) summary: Option<u64>,
@@ -275,7 +281,10 @@ pub(super) struct World<'a, P, L> {
     pub(super) messages: Vec<Message>,
     pub(super) unused: Vec<u32>,
     pub(super) now: u64,
-    pub(super) events: u64,
+    /// Nodes that have not yet made the calls of their warm-up.
+    pub(super) cold: usize,
+    /// Nodes of which too few calls are counted yet.
+    pub(super) behind: usize,
     pub(super) run: Run,
     /// What the network had carried when counting began.
     pub(super) before: (u64, u64, u64),
@@ -292,8 +301,9 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
             begun: 0,
             spent: Cycles::default(),
             counts: NodeCounts::default(),
+            calls: 0,
             served_by: None,
-            hints: vec![Hint::default(); if setup.order == Order::Hinted { heaps } else { 0 }],
+            hints: Vec::new(),
             summary: None,
             batch: Batch::new(),
         };
@@ -309,7 +319,8 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
             messages: Vec::new(),
             unused: Vec::new(),
             now: 0,
-            events: 0,
+            cold: if setup.warm_up == 0 { 0 } else { heaps },
+            behind: if setup.least_per_node == 0 { 0 } else { heaps },
             run: Run::default(),
             before: (0, 0, 0),
         }
@@ -322,7 +333,7 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
     }
 
     fn until_the_end(&mut self) {
-        while self.events < self.setup.warm_up.saturating_add(self.setup.events) {
+        while self.run.events < self.setup.events || self.behind > 0 {
             let Some((now, event)) = self.agenda.next() else { return };
             self.now = now;
             match event {
@@ -336,13 +347,23 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
     }
 
     pub(super) fn is_counting(&self) -> bool {
-        self.events >= self.setup.warm_up
+        self.cold == 0
     }
 }
 
 /// Counting.
 impl<P: Policy, L: Load> World<'_, P, L> {
-    pub(super) fn begin_counting(&mut self) {
+    /// A call of the warm-up has ended. With the last node's last one counting begins.
+    pub(super) fn warm(&mut self, node: HeapId) {
+        let core = &mut self.cores[node.index()];
+        core.calls += 1;
+        self.cold -= usize::from(core.calls == self.setup.warm_up);
+        if self.is_counting() {
+            self.begin_counting();
+        }
+    }
+
+    fn begin_counting(&mut self) {
         self.before = (self.now, self.network.messages(), self.network.hops());
     }
 

@@ -3,7 +3,9 @@
 use super::costs::Costs;
 use super::load::{Act, Load};
 use super::run::{Allocator, Event, Message, What, World};
-use freehold_core::place::mesh::{Answer, Ask, Batch, HeapId, Hints, Pass, Tile, level};
+use freehold_core::place::mesh::{
+    Answer, Ask, Batch, HeapId, Hint, Hints, Order, Pass, Tile, level,
+};
 use freehold_core::policy::Policy;
 
 impl<P: Policy, L: Load> World<'_, P, L> {
@@ -264,8 +266,10 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         self.charge(&message);
         let Message { from, home, what, answer, room, .. } = message;
         let now = self.now;
-        if from != home {
-            Hints::over(&mut self.cores[from.index()].hints).heard(home, room, now);
+        if from != home && self.setup.order == Order::Hinted {
+            let hints = &mut self.cores[from.index()].hints;
+            hints.resize(self.setup.mesh.heaps(), Hint::default());
+            Hints::over(hints).heard(home, room, now);
         }
         match (what, answer) {
             (What::Consult, _) => self.step(from, Some(Answer::Full), now),

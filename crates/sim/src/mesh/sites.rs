@@ -3,6 +3,7 @@
 use crate::region::SimMemory;
 use freehold_core::blocks::Granules;
 use freehold_core::check::Broken;
+use freehold_core::machine::Probe;
 use freehold_core::place::mesh::{BadMap, HeapId, MAX_PAGE, Pages, SpaceMap};
 use freehold_core::policy::Policy;
 use freehold_core::units::Align;
@@ -141,10 +142,22 @@ impl<P: Policy> Sites<P> {
     /// Takes a block of `size` bytes of `heap`, or of the pages it borrowed, for `object` at `now`: whose
     /// memory it is. `None` when there is none, or the object has one already.
     pub fn alloc(&mut self, object: u32, heap: HeapId, size: u64, now: u64) -> Option<HeapId> {
+        self.alloc_watched(object, heap, size, now, &mut ())
+    }
+
+    /// As [`alloc`](Self::alloc), and `probe` hears what the policy does.
+    pub fn alloc_watched(
+        &mut self,
+        object: u32,
+        heap: HeapId,
+        size: u64,
+        now: u64,
+        probe: &mut impl Probe,
+    ) -> Option<HeapId> {
         if self.place(object) != Place::Nowhere {
             return None;
         }
-        let place = match self.block(heap, size, now) {
+        let place = match self.block(heap, size, now, probe) {
             Some(address) => Place::Block(address),
             None => self.in_page(heap, size, now)?,
         };
@@ -171,7 +184,7 @@ impl<P: Policy> Sites<P> {
         if has < PLENTY * u64::from(pages.page_bytes()) {
             return None;
         }
-        let page = self.block(heap, pages.page_bytes().into(), now)?;
+        let page = self.block(heap, pages.page_bytes().into(), now, &mut ())?;
         self.lent.insert(page);
         let site = self.sites.get_mut(borrower.index())?;
         site.pages.as_mut()?.add(page);
@@ -217,10 +230,10 @@ impl<P: Policy> Sites<P> {
     }
 
     /// A block of the policy over `heap`: its address.
-    fn block(&mut self, heap: HeapId, size: u64, now: u64) -> Option<u32> {
+    fn block(&mut self, heap: HeapId, size: u64, now: u64, probe: &mut impl Probe) -> Option<u32> {
         let (number, before) = self.site_of(heap);
         let site = self.sites.get_mut(number)?;
-        let payload = site.policy.alloc(size, Align::ONE, &mut ())?;
+        let payload = site.policy.alloc(size, Align::ONE, probe)?;
         let offset = before + (payload.addr().get() - site.base.addr().get()) as u64;
         site.look(now);
         let home = HeapId::new((offset / self.heap_bytes) as usize)?;
@@ -248,6 +261,16 @@ impl<P: Policy> Sites<P> {
     /// Frees the block of `object` at `now`. A page that became empty and can go home: its address, for
     /// [`take_back`](Self::take_back), and whose it is.
     pub fn free(&mut self, object: u32, now: u64) -> Option<(u32, HeapId)> {
+        self.free_watched(object, now, &mut ())
+    }
+
+    /// As [`free`](Self::free), and `probe` hears what the policy does.
+    pub fn free_watched(
+        &mut self,
+        object: u32,
+        now: u64,
+        probe: &mut impl Probe,
+    ) -> Option<(u32, HeapId)> {
         let place = std::mem::take(self.slot(object)?);
         if object >= PARTED {
             self.unused.push(object);
@@ -255,7 +278,7 @@ impl<P: Policy> Sites<P> {
         match place {
             Place::Nowhere => None,
             Place::Block(address) => {
-                self.free_block(address, now);
+                self.free_block(address, now, probe);
                 None
             }
             Place::InPage(address, holder) => {
@@ -274,12 +297,12 @@ impl<P: Policy> Sites<P> {
     /// A page is home again.
     pub fn take_back(&mut self, page: u32, now: u64) {
         if self.lent.remove(&page) {
-            self.free_block(page, now);
+            self.free_block(page, now, &mut ());
         }
     }
 
     /// Frees a block whose address has just been taken out of `objects` or `lent`.
-    fn free_block(&mut self, address: u32, now: u64) {
+    fn free_block(&mut self, address: u32, now: u64, probe: &mut impl Probe) {
         let Ok((heap, offset)) = self.map.find(address) else { return };
         let (number, before) = self.site_of(heap);
         let within = heap.index() as u64 * self.heap_bytes + u64::from(offset) - before;
@@ -288,7 +311,7 @@ impl<P: Policy> Sites<P> {
         let payload = unsafe { site.base.add(within as usize) };
         // SAFETY: by the invariant of `Sites` the block is used, and what named it has just been taken
         // out, so that it is freed once.
-        unsafe { site.policy.free(payload, &mut ()) };
+        unsafe { site.policy.free(payload, probe) };
         site.look(now);
     }
 

@@ -14,8 +14,10 @@ fn setup(mesh: &str, allocator: Allocator, order: Order) -> Setup {
         rounds: 3,
         improve: Improve::default(),
         costs: Costs::default(),
-        warm_up: 200,
+        counts_accesses: false,
+        warm_up: 20,
         events: 1500,
+        least_per_node: 0,
     }
 }
 
@@ -186,10 +188,13 @@ impl Load for Script {
 }
 
 fn play(setup: &Setup, acts: &[&[Act]]) -> (Run, Vec<(HeapId, Act, bool)>) {
+    play_warm(&Setup { warm_up: 0, ..*setup }, acts)
+}
+
+fn play_warm(setup: &Setup, acts: &[&[Act]]) -> (Run, Vec<(HeapId, Act, bool)>) {
     let script = acts.iter().map(|acts| acts.iter().copied().collect()).collect();
     let mut script = Script(script, Vec::new());
-    let setup = Setup { warm_up: 0, ..*setup };
-    (run::<FirstFit>(&setup, &mut script).unwrap(), script.1)
+    (run::<FirstFit>(setup, &mut script).unwrap(), script.1)
 }
 
 /// By the table of costs, summed by hand.
@@ -232,13 +237,13 @@ fn frees_to_an_owner_that_is_busy_all_arrive() {
 fn program() -> Program {
     let task = |n: u32| Task {
         parts: [
-            vec![Op::Malloc { object: 2 * n, size: 64 }, Op::Words(8)],
+            vec![Op::Malloc { object: 2 * n, size: 64 }, Op::Accesses(8)],
             vec![
                 Op::Malloc { object: 2 * n + 1, size: 32 },
-                Op::Words(100),
+                Op::Accesses(100),
                 Op::Free { object: 2 * n },
             ],
-            vec![Op::Words(4), Op::Free { object: 2 * n + 1 }],
+            vec![Op::Accesses(4), Op::Free { object: 2 * n + 1 }],
         ],
     };
     let phases = vec![(0..20).map(task).collect(), (20..30).map(task).collect()];
@@ -264,4 +269,45 @@ fn a_program_runs_to_its_end_on_any_mesh() {
         });
         assert!(elapsed[0] > elapsed[1], "{allocator:?}: {elapsed:?}");
     }
+}
+
+/// Node 0 has long made its calls when node 1 has made the last of its warm-up; only what follows counts.
+#[test]
+fn counting_begins_when_the_slowest_node_is_warm() {
+    let mallocs = |first: u32| (first..first + 4).map(|object| Act::Malloc { object, size: 16 });
+    let fast: Vec<Act> = mallocs(0).collect();
+    let slow: Vec<Act> = mallocs(4).flat_map(|act| [Act::Think(10_000), act]).collect();
+    let counted = |warm_up| {
+        let setup = Setup { warm_up, ..setup("1x2", Allocator::Microcoded, Order::Index) };
+        let (run, _) = play_warm(&setup, &[&fast, &slow]);
+        ([0, 1].map(|node| run.nodes[node].events), run.fewest_calls(), run.elapsed > 10_000)
+    };
+    assert_eq!(counted(0), ([4, 4], 4, true));
+    assert_eq!(counted(2), ([0, 2], 0, true));
+    assert_eq!(counted(4), ([0, 0], 0, false));
+}
+
+#[test]
+fn a_run_ends_when_the_slowest_node_has_its_calls() {
+    let fewest = |least_per_node| {
+        let slow = setup("8x8", Allocator::Microcoded, Order::Index);
+        run_synthetic(&Setup { events: 64, least_per_node, ..slow }, 195).fewest_calls()
+    };
+    assert_eq!((fewest(0), fewest(3), fewest(9)), (0, 3, 9));
+}
+
+/// The accesses of a policy are its own where they are counted, and the table's where not.
+#[test]
+fn in_c_a_policy_pays_for_the_words_it_touches() {
+    let acts: &[&[Act]] = &[&[Act::Malloc { object: 0, size: 100 }, Act::Free { object: 0 }]];
+    let run = |counts_accesses| {
+        let private = setup("1x1", Allocator::Private, Order::Index);
+        play(&Setup { counts_accesses, ..private }, acts).0
+    };
+    let (table, counted) = (run(false), run(true));
+    let costs = Costs::default();
+    assert_eq!(table.accesses, costs.c_alloc_accesses + costs.c_free_accesses);
+    assert!(counted.accesses > 10, "{}", counted.accesses);
+    let more = (counted.accesses - table.accesses) * costs.c_access;
+    assert_eq!(counted.cycles.total(), table.cycles.total() + more);
 }

@@ -4,7 +4,7 @@
 //! with its shortcut by the four pixels of the compass, without the learned tree.
 
 use super::{Farm, Picture};
-use crate::access::{touch, touch_list};
+use crate::access::{touch, touch_item};
 
 const SIDE: usize = 8;
 const RIM: usize = 3;
@@ -43,6 +43,12 @@ struct Corner {
     next: Option<Box<Corner>>,
 }
 
+impl Corner {
+    fn touch(self: &Box<Self>, write: bool) {
+        touch(std::ptr::from_ref::<Corner>(self) as usize, 0, size_of::<Corner>(), write);
+    }
+}
+
 /// Every corner as its pixel's number, in rising order.
 pub fn corners(farm: &Farm, picture: &Picture) -> Vec<u32> {
     let (width, columns) = (picture.width(), picture.width() / SIDE);
@@ -53,14 +59,13 @@ pub fn corners(farm: &Farm, picture: &Picture) -> Vec<u32> {
         tasks,
         |task| {
             let (x, y) = corner(task);
-            let pixels = picture.tile(x, y, SIDE, RIM);
-            touch_list(&pixels, true);
-            Box::new(Task { pixels })
+            Box::new(Task { pixels: picture.tile(x, y, SIDE, RIM) })
         },
         |_, task| corners_of_tile(&task.pixels),
         |task, mut list: Option<Box<Corner>>| {
             let (x, y) = corner(task);
             while let Some(corner) = list {
+                corner.touch(false);
                 found
                     .push(((y + usize::from(corner.y)) * width + x + usize::from(corner.x)) as u32);
                 list = corner.next;
@@ -73,18 +78,19 @@ pub fn corners(farm: &Farm, picture: &Picture) -> Vec<u32> {
 
 fn corners_of_tile(pixels: &[u8]) -> Option<Box<Corner>> {
     let mut list = None;
-    let at = pixels.as_ptr() as usize;
     for i in 0..SIDE * SIDE {
         let (x, y) = (i % SIDE, i / SIDE);
         let centre = (y + RIM) * FULL + x + RIM;
         let pixel = |(dx, dy): (isize, isize)| {
             let place = centre.wrapping_add_signed(dy * FULL as isize + dx);
-            touch(at, place, 1, false);
+            touch_item(pixels, place, false);
             pixels[place]
         };
-        touch(at, centre, 1, false);
+        touch_item(pixels, centre, false);
         if is_corner(pixels[centre], pixel) {
-            list = Some(Box::new(Corner { x: x as u8, y: y as u8, next: list }));
+            let corner = Box::new(Corner { x: x as u8, y: y as u8, next: list });
+            corner.touch(true);
+            list = Some(corner);
         }
     }
     list

@@ -1,7 +1,7 @@
 //! Gaussian blur: the binomial filter 1 4 6 4 1 along rows, then along columns.
 
 use super::{Farm, Picture};
-use crate::access::touch_list;
+use crate::access::{touch_each, touch_item};
 
 const SIDE: usize = 8;
 const RIM: usize = 2;
@@ -23,17 +23,16 @@ pub fn blur(farm: &Farm, picture: &Picture) -> Vec<u8> {
         tasks,
         |task| {
             let (x, y) = corner(task);
-            let pixels = picture.tile(x, y, SIDE, RIM);
-            touch_list(&pixels, true);
-            Box::new(Task { pixels })
+            Box::new(Task { pixels: picture.tile(x, y, SIDE, RIM) })
         },
         |_, task| blur_tile(&task.pixels),
         |task, tile: Box<[u8]>| {
             let (x, y) = corner(task);
-            touch_list(&tile, false);
+            touch_each(&tile, false);
             for (row, pixels) in tile.chunks(SIDE).enumerate() {
                 let at = (y + row) * width + x;
                 blurred[at..at + SIDE].copy_from_slice(pixels);
+                (at..at + SIDE).for_each(|i| touch_item(&blurred, i, true));
             }
         },
     );
@@ -42,23 +41,23 @@ pub fn blur(farm: &Farm, picture: &Picture) -> Vec<u8> {
 
 fn blur_tile(pixels: &[u8]) -> Box<[u8]> {
     // Rows first: a temporary line for each row, as long as the tile is wide.
-    let rows: Vec<Box<[u16]>> = pixels
-        .chunks(FULL)
-        .map(|row| {
-            let line: Box<[u16]> =
-                (0..SIDE).map(|x| weighted(|i| row[x + i].into()) as u16).collect();
-            WEIGHTS.iter().for_each(|_| touch_list(row, false));
-            touch_list(&line, true);
+    let rows: Vec<Box<[u16]>> = (0..FULL)
+        .map(|y| {
+            let pixel = |x: usize| weighted(|i| read(pixels, y * FULL + x + i).into()) as u16;
+            let line: Box<[u16]> = (0..SIDE).map(pixel).collect();
+            touch_each(&line, true);
             line
         })
         .collect();
-    let pixel = |i: usize| (weighted(|k| rows[i / SIDE + k][i % SIDE].into()) / 256) as u8;
+    let pixel = |i: usize| (weighted(|k| read(&rows[i / SIDE + k], i % SIDE).into()) / 256) as u8;
     let blurred: Box<[u8]> = (0..SIDE * SIDE).map(pixel).collect();
-    for y in 0..SIDE {
-        rows[y..y + 5].iter().for_each(|row| touch_list(row, false));
-    }
-    touch_list(&blurred, true);
+    touch_each(&blurred, true);
     blurred
+}
+
+fn read<T: Copy>(list: &[T], index: usize) -> T {
+    touch_item(list, index, false);
+    list[index]
 }
 
 fn weighted(value: impl Fn(usize) -> u32) -> u32 {

@@ -4,7 +4,8 @@
 //! and what lies above along the columns, a task for each line of edges.
 
 use super::{Farm, Picture};
-use crate::access::{touch_item, touch_list};
+use crate::access::{touch_each, touch_item};
+use std::cell::RefCell;
 
 const SIDE: usize = 8;
 
@@ -22,15 +23,15 @@ pub fn sums(farm: &Farm, picture: &Picture) -> Vec<u64> {
         columns * bands,
         |task| {
             let pixels = picture.tile(task % columns * SIDE, task / columns * SIDE, SIDE, 0);
-            touch_list(&pixels, true);
             Box::new(Task { pixels })
         },
         |_, task| tile_sums(&task.pixels),
         |task, tile: Box<[u16]>| {
-            touch_list(&tile, false);
+            touch_each(&tile, false);
             for (i, &sum) in tile.iter().enumerate() {
                 let (x, y) = (task % columns * SIDE + i % SIDE, task / columns * SIDE + i / SIDE);
                 sums[y * width + x] = sum.into();
+                touch_item(&sums, y * width + x, true);
             }
         },
     );
@@ -38,32 +39,44 @@ pub fn sums(farm: &Farm, picture: &Picture) -> Vec<u64> {
     sums
 }
 
-/// Adds what lies left of each tile, row by row, and then what lies above, column by column.
+/// Adds what lies left of each tile, row by row, and then what lies above, column by column. Each line is
+/// ended before the master takes up the next result, so that no more is alive than tasks are under way.
 fn carry(farm: &Farm, sums: &mut [u64], width: usize, height: usize) {
-    let columns = width / SIDE;
+    let sums = RefCell::new(sums);
     // The right edge of each tile of a row, carried along it: a line at a time.
-    for (lines, line_len, line, at) in
-        [(height, columns, 1, width), (width, height / SIDE, width, 1)]
+    for (lines, tiles, step, line) in
+        [(height, width / SIDE, 1, width), (width, height / SIDE, width, 1)]
     {
-        let edges = |sums: &[u64], i: usize| -> Box<[u64]> {
-            (0..line_len).map(|k| sums[i * at + (k * SIDE + SIDE - 1) * line]).collect()
-        };
-        let mut carried: Vec<Box<[u64]>> = Vec::new();
         farm.phase(
             lines,
-            |i| {
-                let edges = edges(sums, i);
-                touch_list(&edges, true);
-                edges
-            },
+            |i| edges(&sums.borrow(), i * line, tiles, step),
             |_, edges| prefix(&edges),
-            |_, before| carried.push(before),
+            |i, before| add(&mut sums.borrow_mut(), i * line, step, &before),
         );
-        for (i, before) in carried.into_iter().enumerate() {
-            for (k, add) in before.iter().enumerate() {
-                touch_item(&before, k, false);
-                (0..SIDE).for_each(|j| sums[i * at + (k * SIDE + j) * line] += add);
-            }
+    }
+}
+
+/// The last item of each tile of the line that begins at `first`.
+fn edges(sums: &[u64], first: usize, tiles: usize, step: usize) -> Box<[u64]> {
+    let edge = |k: usize| {
+        let at = first + (k * SIDE + SIDE - 1) * step;
+        touch_item(sums, at, false);
+        sums[at]
+    };
+    let edges: Box<[u64]> = (0..tiles).map(edge).collect();
+    touch_each(&edges, true);
+    edges
+}
+
+/// Adds to every item of a line what lies before its tile.
+fn add(sums: &mut [u64], first: usize, step: usize, before: &[u64]) {
+    for (k, add) in before.iter().enumerate() {
+        touch_item(before, k, false);
+        for j in 0..SIDE {
+            let at = first + (k * SIDE + j) * step;
+            sums[at] += add;
+            touch_item(sums, at, false);
+            touch_item(sums, at, true);
         }
     }
 }
@@ -78,22 +91,28 @@ fn prefix(items: &[u64]) -> Box<[u64]> {
             sum - item
         })
         .collect();
-    touch_list(items, false);
-    touch_list(&before, true);
+    touch_each(items, false);
+    touch_each(&before, true);
     before
 }
 
 fn tile_sums(pixels: &[u8]) -> Box<[u16]> {
     let mut sums: Box<[u16]> = pixels.iter().map(|&pixel| pixel.into()).collect();
+    touch_each(pixels, false);
+    touch_each(&sums, true);
     for i in 0..SIDE * SIDE {
         let (x, y) = (i % SIDE, i / SIDE);
-        let left = if x > 0 { sums[i - 1] } else { 0 };
-        let above = if y > 0 { sums[i - SIDE] } else { 0 };
-        let both = if x > 0 && y > 0 { sums[i - SIDE - 1] } else { 0 };
-        sums[i] = sums[i] + left + above - both;
+        let read = |there: bool, back: usize| {
+            if !there {
+                return 0;
+            }
+            touch_item(&sums, i - back, false);
+            sums[i - back]
+        };
+        let (left, above) = (read(x > 0, 1), read(y > 0, SIDE));
+        let both = read(x > 0 && y > 0, SIDE + 1);
+        sums[i] = read(true, 0) + left + above - both;
         touch_item(&sums, i, true);
-        touch_item(pixels, i, false);
-        touch_item(&sums, i.saturating_sub(SIDE), false);
     }
     sums
 }

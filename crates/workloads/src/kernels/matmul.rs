@@ -1,7 +1,7 @@
 //! Matrix multiplication: the picture's largest square times itself, block by block.
 
 use super::{Farm, Picture};
-use crate::access::{touch, touch_list};
+use crate::access::{touch_each, touch_item};
 
 /// Rows and columns of a block.
 const SIDE: usize = 6;
@@ -24,9 +24,11 @@ pub fn square(farm: &Farm, picture: &Picture) -> Vec<u64> {
     let block = |row: usize, column: usize| -> Box<[u16]> {
         let pixel = |i: usize| {
             let (x, y) = (column * SIDE + i % SIDE, row * SIDE + i / SIDE);
-            picture.at(x as isize, y as isize).into()
+            picture.read(x as isize, y as isize).into()
         };
-        (0..SIDE * SIDE).map(pixel).collect()
+        let block: Box<[u16]> = (0..SIDE * SIDE).map(pixel).collect();
+        touch_each(&block, true);
+        block
     };
     let mut product = vec![0_u64; size * size];
     // One task for each pair of blocks that meet; a phase for each step along the inner dimension.
@@ -35,16 +37,15 @@ pub fn square(farm: &Farm, picture: &Picture) -> Vec<u64> {
             blocks * blocks,
             |task| {
                 let (left, right) = (block(task / blocks, inner), block(inner, task % blocks));
-                touch_list(&left, true);
-                touch_list(&right, true);
                 Box::new(Task { left, right })
             },
             |_, task| multiply(&task.left, &task.right),
             |task, part: Box<[u32]>| {
-                touch_list(&part, false);
+                touch_each(&part, false);
                 for (i, &value) in part.iter().enumerate() {
                     let (x, y) = (task % blocks * SIDE + i % SIDE, task / blocks * SIDE + i / SIDE);
                     product[y * size + x] += u64::from(value);
+                    changed(&product, y * size + x);
                 }
             },
         );
@@ -54,19 +55,25 @@ pub fn square(farm: &Farm, picture: &Picture) -> Vec<u64> {
 
 fn multiply(left: &[u16], right: &[u16]) -> Box<[u32]> {
     let mut part = vec![0_u32; SIDE * SIDE].into_boxed_slice();
-    let (right_at, part_at) = (right.as_ptr() as usize, part.as_ptr() as usize);
+    touch_each(&part, true);
     for row in 0..SIDE {
         for inner in 0..SIDE {
             let value = u32::from(left[row * SIDE + inner]);
+            touch_item(left, row * SIDE + inner, false);
             for column in 0..SIDE {
                 part[row * SIDE + column] += value * u32::from(right[inner * SIDE + column]);
+                touch_item(right, inner * SIDE + column, false);
+                changed(&part, row * SIDE + column);
             }
-            touch(right_at, inner * SIDE * 2, SIDE * 2, false);
-            touch(part_at, row * SIDE * 4, SIDE * 4, true);
         }
     }
-    touch_list(left, false);
     part
+}
+
+/// An item was read and written.
+fn changed<T>(list: &[T], index: usize) {
+    touch_item(list, index, false);
+    touch_item(list, index, true);
 }
 
 /// The same by its definition.

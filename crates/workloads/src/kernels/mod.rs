@@ -9,7 +9,8 @@
 //! The four kernels of Koutras et al. 2016 (their traces are those of Anagnostopoulos et al., ACM TECS 13
 //! (1s), 2013) written from the algorithms, and a fifth whose tasks are uneven. Each result is compared
 //! with one computed plainly. Where a recorder listens, the farm marks the three parts of every task, and
-//! the kernels say which words they touch: a simulator can hand the tasks to as many slaves as it likes.
+//! the kernels tell of every load and store of an item, be it a byte or a word: an embedded core pays the
+//! same for each. A simulator can hand the tasks to as many slaves as it likes.
 //!
 //! Invariant: a kernel's result does not depend on the number of slaves; every object of a task is freed by
 //! the slave that works on it or by the master that collects it.

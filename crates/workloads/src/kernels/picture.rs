@@ -1,5 +1,7 @@
 //! The generated picture: shades, squares and discs, so that there are corners, edges and even parts.
 
+use crate::access::{touch_each, touch_item};
+
 /// Rows of grey pixels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Picture {
@@ -32,14 +34,25 @@ impl Picture {
         self.pixels[y * self.width + x]
     }
 
-    /// A copy of the pixels around a tile: `side` wide and high from (`x`, `y`), and `rim` on each side.
+    /// As [`at`](Self::at), and a recorder hears of it.
+    pub fn read(&self, x: isize, y: isize) -> u8 {
+        let x = x.clamp(0, self.width as isize - 1) as usize;
+        let y = y.clamp(0, self.height as isize - 1) as usize;
+        touch_item(&self.pixels, y * self.width + x, false);
+        self.pixels[y * self.width + x]
+    }
+
+    /// A copy of the pixels around a tile: `side` wide and high from (`x`, `y`), and `rim` on each side. A
+    /// recorder hears of every pixel.
     pub fn tile(&self, x: usize, y: usize, side: usize, rim: usize) -> Box<[u8]> {
         let full = side + 2 * rim;
         let pixel = |i: usize| {
             let (dx, dy) = (i % full, i / full);
-            self.at((x + dx) as isize - rim as isize, (y + dy) as isize - rim as isize)
+            self.read((x + dx) as isize - rim as isize, (y + dy) as isize - rim as isize)
         };
-        (0..full * full).map(pixel).collect()
+        let tile: Box<[u8]> = (0..full * full).map(pixel).collect();
+        touch_each(&tile, true);
+        tile
     }
 }
 

@@ -1,7 +1,7 @@
 //! Quadtrees: each tile is cut in four until a part is even. Tasks of uneven length, trees of small nodes.
 
 use super::{Farm, Picture};
-use crate::access::touch;
+use crate::access::{touch, touch_item};
 
 const SIDE: usize = 8;
 /// Brightest less darkest of an even part.
@@ -25,7 +25,6 @@ pub fn leaves(farm: &Farm, picture: &Picture) -> Vec<u64> {
         columns * (picture.height() / SIDE),
         |task| {
             let pixels = picture.tile(task % columns * SIDE, task / columns * SIDE, SIDE, 0);
-            touch(pixels.as_ptr() as usize, 0, SIDE * SIDE, true);
             Box::new(Task { pixels })
         },
         |_, task| tree(&task.pixels, 0, SIDE),
@@ -37,17 +36,33 @@ pub fn leaves(farm: &Farm, picture: &Picture) -> Vec<u64> {
 /// The tree of the part of `side` pixels whose first is `at`.
 fn tree(pixels: &[u8], at: usize, side: usize) -> Box<Node> {
     let rows = (0..side).map(|row| &pixels[at + row * SIDE..at + row * SIDE + side]);
-    rows.clone().for_each(|row| touch(pixels.as_ptr() as usize, at, row.len(), false));
+    let part = (0..side * side).map(|i| at + i / side * SIDE + i % side);
+    part.for_each(|i| touch_item(pixels, i, false));
     let (least, most) = rows.flatten().fold((u8::MAX, 0), |(a, b), &p| (p.min(a), p.max(b)));
     if most - least <= EVEN || side == 1 {
-        return Box::new(Node::Leaf(least));
+        return made(Node::Leaf(least));
     }
     let half = side / 2;
     let corner = [0, half, half * SIDE, half * SIDE + half];
-    Box::new(Node::Four(corner.map(|corner| tree(pixels, at + corner, half))))
+    made(Node::Four(corner.map(|corner| tree(pixels, at + corner, half))))
+}
+
+fn made(node: Node) -> Box<Node> {
+    let node = Box::new(node);
+    node.touch(true);
+    node
+}
+
+impl Node {
+    /// Its words: a leaf has one that counts.
+    fn touch(&self, write: bool) {
+        let len = if let Node::Four(_) = self { size_of::<Node>() } else { 8 };
+        touch(std::ptr::from_ref(self) as usize, 0, len, write);
+    }
 }
 
 fn count(node: &Node) -> u64 {
+    node.touch(false);
     match node {
         Node::Leaf(grey) => 1000 * u64::from(*grey) + 1,
         Node::Four(parts) => parts.iter().map(|part| count(part)).sum(),

@@ -4,14 +4,22 @@ use super::chosen::Chosen;
 use super::outputs::{Outputs, wrapped};
 use crate::ui;
 use anyhow::Result;
-use freehold_lab::studies::mesh::{self, Plan, Results, RunError, Verdict};
+use freehold_lab::results::write_json;
+use freehold_lab::studies::mesh::{self, Plan, Results, RunError, Speed, Verdict};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 /// What --quick changes.
-const QUICK: &[&str] = &["events=4000", "events_per_node=10", "repeats=1", "larger=16x16"];
+const QUICK: &[&str] = &[
+    "events=4000",
+    "events_per_node=10",
+    "least_per_node=2",
+    "index_up_to=8x8",
+    "repeats=1",
+    "larger=16x16",
+];
 
 /// Simulate heaps distributed over a mesh of nodes and compare with what is published.
 ///
@@ -27,6 +35,7 @@ const QUICK: &[&str] = &["events=4000", "events_per_node=10", "repeats=1", "larg
   freehold study mesh --set costs.router=3 --set load.think=1000
   freehold study mesh mine.toml                             a file that names only what differs
   freehold study mesh --settings                            print every setting and its default
+  freehold study mesh --time                                time a million calls on 64x64, on one core
 
 In --out: report.html, results.json (the same bytes for the same settings) and runs.parquet (a row for
 every run).")]
@@ -39,6 +48,11 @@ pub struct Args {
     /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/mesh/results.rs).
     #[arg(long)]
     json: bool,
+    /// Run nothing but so many calls on the largest platform, everything improved, on one core, and print how
+    /// long it took; exit with 1 if longer than the budget of 30 seconds.
+    #[arg(long, value_name = "CALLS", num_args = 0..=1, default_missing_value = "1000000",
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    time: Option<u64>,
 }
 
 /// Runs, prints and writes.
@@ -48,6 +62,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(mesh::DEFAULT, QUICK)?)?;
+    if let Some(calls) = args.time {
+        return time(&plan, calls, args.json);
+    }
     let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
     let interrupted = ui::interrupted();
     let Some(results) = study(&plan, &interrupted)? else {
@@ -58,6 +75,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     outputs.write(&mesh::page(&plan, &results, &command), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// One large run against the clock.
+fn time(plan: &Plan, calls: u64, json: bool) -> Result<ExitCode> {
+    let Some(speed) = mesh::speed(plan, calls)? else { return Ok(ExitCode::SUCCESS) };
+    let mut out = io::stdout().lock();
+    if json {
+        write_json(&mut out, &speed)?;
+    } else {
+        let Speed { platform, events, warm_up_per_node, seconds, budget, .. } = &speed;
+        writeln!(
+            out,
+            "{platform}: {events} calls counted after at least {warm_up_per_node} of every node: {seconds:.1} s on \
+             one core (budget {budget} s)"
+        )?;
+    }
+    Ok(ExitCode::from(u8::from(speed.seconds > speed.budget)))
 }
 
 /// With a progress bar; `None` when interrupted.

@@ -35,8 +35,10 @@ pub struct Plan {
     pub repeats: u64,
     /// Counted calls of a run, at least.
     pub events: u64,
-    /// Counted calls of every node, at least.
+    /// Counted calls for every node of the platform, at least, on average.
     pub events_per_node: u64,
+    /// Counted calls of every single node, at least.
+    pub least_per_node: u64,
     /// Calls of every node before counting.
     pub warm_up_per_node: u64,
     /// The policy of every heap.
@@ -61,8 +63,16 @@ pub struct Plan {
     pub improved: Vec<Improvement>,
     /// The recorded kernels.
     pub programs: Vec<Program>,
-    /// Cycles that a program computes for each word of 8 bytes that it touches.
-    pub cycles_per_word: u64,
+    /// Cycles that a program computes for each of its accesses.
+    pub cycles_per_access: u64,
+    /// Others, to see what they make of the shares.
+    pub other_cycles: Vec<u64>,
+    /// Policies on private heaps in C.
+    pub in_c: Vec<&'static str>,
+    /// Those of them that stand for the usual allocators.
+    pub general_purpose: Vec<&'static str>,
+    /// Pauses between calls, to see where waiting comes from.
+    pub thinks: Vec<u64>,
     /// What it was made of.
     pub settings: Settings,
 }
@@ -74,6 +84,7 @@ struct Keys {
     repeats: u64,
     events: u64,
     events_per_node: u64,
+    least_per_node: u64,
     warm_up_per_node: u64,
     policy: String,
     platforms: Vec<String>,
@@ -83,6 +94,8 @@ struct Keys {
     rounds: u32,
     improve: ImproveKeys,
     kernels: KernelKeys,
+    in_c: InCKeys,
+    waiting: WaitingKeys,
     load: LoadKeys,
     costs: Costs,
 }
@@ -101,7 +114,21 @@ struct ImproveKeys {
 #[serde(deny_unknown_fields)]
 struct KernelKeys {
     run: bool,
-    cycles_per_word: u64,
+    cycles_per_access: u64,
+    others: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InCKeys {
+    policies: Vec<String>,
+    general_purpose: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WaitingKeys {
+    think: Vec<u64>,
 }
 
 #[derive(Deserialize)]
@@ -129,8 +156,9 @@ impl Plan {
             repeats: within("repeats", keys.repeats, 1, 1000)?,
             events: within("events", keys.events, 1, MOST_EVENTS)?,
             events_per_node: within("events_per_node", keys.events_per_node, 0, MOST_EVENTS)?,
+            least_per_node: within("least_per_node", keys.least_per_node, 0, MOST_EVENTS)?,
             warm_up_per_node: within("warm_up_per_node", keys.warm_up_per_node, 0, MOST_EVENTS)?,
-            policy: policy(&keys.policy)?,
+            policy: policy("policy", &keys.policy)?,
             platforms: meshes("platforms", &keys.platforms)?,
             larger: meshes("larger", &keys.larger)?,
             index_up_to: mesh("index_up_to", &keys.index_up_to)?,
@@ -144,12 +172,20 @@ impl Plan {
                 true => programs(keys.load.heap_bytes / 2)?,
                 false => Vec::new(),
             },
-            cycles_per_word: within(
-                "kernels.cycles_per_word",
-                keys.kernels.cycles_per_word,
-                0,
-                10_000,
+            cycles_per_access: computing(
+                "kernels.cycles_per_access",
+                keys.kernels.cycles_per_access,
             )?,
+            other_cycles: each(&keys.kernels.others, |&cycles| {
+                computing("kernels.others", cycles)
+            })?,
+            in_c: each(&keys.in_c.policies, |name| policy("in_c.policies", name))?,
+            general_purpose: each(&keys.in_c.general_purpose, |name| {
+                keys.in_c.listed(name).and_then(|()| policy("in_c.general_purpose", name))
+            })?,
+            thinks: each(&keys.waiting.think, |&think| {
+                within("waiting.think", think, 0, MOST_THINK)
+            })?,
             settings: settings.clone(),
         };
         plan.check_heaps()?;
@@ -178,6 +214,16 @@ impl Plan {
     /// Counted calls of a run on that platform.
     pub fn events_on(&self, mesh: Mesh) -> u64 {
         self.events.max(self.events_per_node.saturating_mul(mesh.heaps() as u64))
+    }
+}
+
+impl InCKeys {
+    fn listed(&self, name: &String) -> Result<(), SettingsError> {
+        if self.policies.contains(name) {
+            return Ok(());
+        }
+        let why = format!("{name:?} is not among in_c.policies");
+        Err(SettingsError::value("in_c.general_purpose", why))
     }
 }
 
@@ -227,6 +273,17 @@ impl LoadKeys {
     }
 }
 
+fn each<T, U>(
+    values: &[T],
+    read: impl FnMut(&T) -> Result<U, SettingsError>,
+) -> Result<Vec<U>, SettingsError> {
+    values.iter().map(read).collect()
+}
+
+fn computing(key: &str, cycles: u64) -> Result<u64, SettingsError> {
+    within(key, cycles, 0, 10_000)
+}
+
 fn within(key: &str, value: u64, least: u64, most: u64) -> Result<u64, SettingsError> {
     if (least..=most).contains(&value) {
         return Ok(value);
@@ -272,11 +329,11 @@ fn improved(texts: &[String]) -> Result<Vec<Improvement>, SettingsError> {
     texts.iter().map(one).collect()
 }
 
-fn policy(name: &str) -> Result<&'static str, SettingsError> {
+fn policy(key: &str, name: &str) -> Result<&'static str, SettingsError> {
     let known = models::all().map(|policy| policy.name).find(|known| *known == name);
     known.ok_or_else(|| {
         let why = format!("there is no policy {name:?}; `freehold policies` lists them");
-        SettingsError::value("policy", why)
+        SettingsError::value(key, why)
     })
 }
 
@@ -319,5 +376,9 @@ mod tests {
         assert!(said(&["improve.page_bytes=100"]).contains("a multiple of 16 up to 1024"));
         assert!(said(&["improve.improved=magic"]).contains("one-message, hints, summary"));
         assert!(said(&["policy=fast"]).contains("freehold policies"));
+        assert!(said(&["in_c.policies=fast"]).starts_with("in_c.policies: there is no policy"));
+        assert!(said(&["in_c.policies=best-fit"]).contains("first-fit-list\" is not among"));
+        assert!(said(&["waiting.think=[1, 2000000]"]).starts_with("waiting.think: 0 to 1000000"));
+        assert!(said(&["kernels.others=[20000]"]).starts_with("kernels.others: 0 to 10000"));
     }
 }

@@ -42,24 +42,37 @@ pub struct Cell {
     pub variant: (String, Vec<Improvement>),
     /// The program, by its place in the plan; `None` is the synthetic load.
     pub program: Option<usize>,
+    /// A policy in place of the plan's, whose accesses are counted.
+    pub policy: Option<&'static str>,
+    /// Cycles between calls in place of the plan's: of a program for each access, of the synthetic load.
+    pub think: Option<u64>,
 }
 
 impl Cell {
     /// As published, but for the order.
     pub fn plain(mesh: Mesh, allocator: Allocator, order: Order) -> Cell {
         let variant = ("none".to_owned(), Vec::new());
-        Cell { mesh, allocator, order, variant, program: None }
+        Cell { mesh, allocator, order, variant, program: None, policy: None, think: None }
     }
 
     /// The proposed allocator with a set of improvements.
     pub fn improved(mesh: Mesh, variant: (String, Vec<Improvement>)) -> Cell {
-        let (allocator, order) = (Allocator::Proposed, Order::Hinted);
-        Cell { mesh, allocator, order, variant, program: None }
+        Cell { variant, ..Cell::plain(mesh, Allocator::Proposed, Order::Hinted) }
     }
 
     /// The same with a program as the load.
     pub fn of(self, program: usize) -> Cell {
         Cell { program: Some(program), ..self }
+    }
+
+    /// The same with another policy, whose accesses are counted.
+    pub fn with(self, policy: &'static str) -> Cell {
+        Cell { policy: Some(policy), ..self }
+    }
+
+    /// The same with other pauses between calls.
+    pub fn thinking(self, cycles: u64) -> Cell {
+        Cell { think: Some(cycles), ..self }
     }
 }
 
@@ -78,6 +91,10 @@ pub struct Row {
     pub order: &'static str,
     /// The set of improvements.
     pub variant: String,
+    /// The policy of every heap.
+    pub policy: &'static str,
+    /// Cycles between calls: of a program for each of its accesses.
+    pub think: u64,
     /// Which run, from 0.
     pub repeat: u64,
     /// Calls counted.
@@ -96,6 +113,8 @@ pub struct Row {
     pub messages: f64,
     /// Microcode instructions for them, per call.
     pub instructions: f64,
+    /// In C: words of metadata touched per call.
+    pub accesses: f64,
     /// Heaps asked per call.
     pub asked: f64,
     /// Share of mallocs that another node's heap served.
@@ -108,8 +127,12 @@ pub struct Row {
     pub fairness: f64,
     /// The node that waits longest, over the mean.
     pub worst_over_mean: f64,
+    /// The fewest calls that a node made while calls were counted.
+    pub fewest_calls: u64,
     /// Share of all cycles, computing included, in malloc and free.
     pub share: f64,
+    /// Cycles from the first counted call to the end.
+    pub elapsed: u64,
     /// Cycles of the cores' computing and calls together, per call.
     pub total: f64,
 }
@@ -173,7 +196,7 @@ struct Running<'a>(&'a Setup, Source<'a>);
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Synthetic(Synthetic),
-    /// A program, and cycles for each word that it touches.
+    /// A program, and cycles for each of its accesses.
     Program(&'a Program, u64),
 }
 
@@ -184,19 +207,33 @@ impl Visitor for Running<'_> {
         let mesh = self.0.mesh;
         match self.1 {
             Source::Synthetic(load) => run::<P>(self.0, &mut SyntheticLoad::new(load, mesh)),
-            Source::Program(program, word) => {
-                run::<P>(self.0, &mut ProgramLoad::new(program, mesh, word))
+            Source::Program(program, think) => {
+                run::<P>(self.0, &mut ProgramLoad::new(program, mesh, think))
             }
         }
     }
 }
 
+/// One run of the synthetic load with so many counted calls.
+///
+/// # Errors
+/// It could not begin.
+pub fn timed(plan: &Plan, cell: &Cell, events: u64) -> Result<Row, RunError> {
+    Ok(counting(plan, cell, 0, events)?.0)
+}
+
 fn single(plan: &Plan, cell: &Cell, repeat: u64) -> Result<(Row, Run), RunError> {
+    counting(plan, cell, repeat, plan.events_on(cell.mesh))
+}
+
+fn counting(plan: &Plan, cell: &Cell, repeat: u64, calls: u64) -> Result<(Row, Run), RunError> {
     let program = cell.program.and_then(|at| plan.programs.get(at));
-    let (warm_up, events) = match program {
-        Some(_) => (0, u64::MAX),
-        None => (plan.warm_up_per_node * cell.mesh.heaps() as u64, plan.events_on(cell.mesh)),
+    let (warm_up, events, least_per_node) = match program {
+        Some(_) => (0, u64::MAX, 0),
+        None => (plan.warm_up_per_node, calls, plan.least_per_node),
     };
+    let usual = if program.is_some() { plan.cycles_per_access } else { plan.load.think };
+    let think = cell.think.unwrap_or(usual);
     let setup = Setup {
         mesh: cell.mesh,
         heap_bytes: plan.load.heap_bytes,
@@ -205,21 +242,31 @@ fn single(plan: &Plan, cell: &Cell, repeat: u64) -> Result<(Row, Run), RunError>
         rounds: plan.rounds,
         improve: improve::only(&plan.improve, &cell.variant.1),
         costs: plan.costs,
+        counts_accesses: cell.policy.is_some(),
         warm_up,
         events,
+        least_per_node,
     };
     let load = match program {
-        Some(program) => Source::Program(program, plan.cycles_per_word),
-        None => Source::Synthetic(Synthetic { seed: plan.seed + repeat, ..plan.load }),
+        Some(program) => Source::Program(program, think),
+        None => Source::Synthetic(Synthetic { seed: plan.seed + repeat, think, ..plan.load }),
     };
-    let found = models::dispatch(plan.policy, Running(&setup, load));
+    let policy = cell.policy.unwrap_or(plan.policy);
+    let found = models::dispatch(policy, Running(&setup, load));
     let failed =
         |why| RunError::Bad { cell: format!("{} on {}", cell.allocator.name(), cell.mesh), why };
     let run = found.unwrap_or(Ok(Run::default())).map_err(failed)?;
-    Ok((row(plan, cell, repeat, program, &run), run))
+    Ok((row(plan, cell, repeat, program, think, &run), run))
 }
 
-fn row(plan: &Plan, cell: &Cell, repeat: u64, load: Option<&Program>, run: &Run) -> Row {
+fn row(
+    plan: &Plan,
+    cell: &Cell,
+    repeat: u64,
+    load: Option<&Program>,
+    think: u64,
+    run: &Run,
+) -> Row {
     let per = |count: u64| count as f64 / run.events.max(1) as f64;
     let thought: u64 = run.nodes.iter().map(|node| node.thought).sum();
     Row {
@@ -229,6 +276,8 @@ fn row(plan: &Plan, cell: &Cell, repeat: u64, load: Option<&Program>, run: &Run)
         allocator: cell.allocator.name(),
         order: cell.order.name(),
         variant: cell.variant.0.clone(),
+        policy: cell.policy.unwrap_or(plan.policy),
+        think,
         repeat,
         events: run.events,
         cycles: run.cycles_per_event(),
@@ -238,13 +287,16 @@ fn row(plan: &Plan, cell: &Cell, repeat: u64, load: Option<&Program>, run: &Run)
         work: per(run.cycles.work),
         messages: run.messages_per_event(),
         instructions: run.messages_per_event() * plan.costs.message as f64,
+        accesses: per(run.accesses),
         asked: per(run.asked),
         remote: run.remote_mallocs as f64 / run.mallocs.max(1) as f64,
         refused: run.refused,
         spurious: run.spurious,
         fairness: run.fairness(),
         worst_over_mean: run.worst_over_mean(),
+        fewest_calls: run.fewest_calls(),
         share: run.share(),
+        elapsed: run.elapsed,
         total: per(thought + run.cycles.total()),
     }
 }
@@ -264,12 +316,14 @@ fn entry(runs: &[&(Row, Run)]) -> Option<Entry> {
         work: mean(|row| row.work),
         messages: mean(|row| row.messages),
         instructions: mean(|row| row.instructions),
+        accesses: mean(|row| row.accesses),
         asked: mean(|row| row.asked),
         remote: mean(|row| row.remote),
         refused: sum(|row| row.refused),
         spurious: sum(|row| row.spurious),
         fairness: mean(|row| row.fairness),
         worst_over_mean: mean(|row| row.worst_over_mean),
+        fewest_calls: rows().map(|row| row.fewest_calls).min().unwrap_or(0),
         share: mean(|row| row.share),
         total: mean(|row| row.total),
         ..first.clone()

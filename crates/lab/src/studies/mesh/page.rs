@@ -2,6 +2,10 @@
 //!
 //! Invariant: as of every report, no network and no script; a published number never stands without ours.
 
+mod ablations;
+mod kernels;
+
+use super::ablations::gain;
 use super::config::Plan;
 use super::improve::Improvement;
 use super::maps;
@@ -9,7 +13,7 @@ use super::measure::Entry;
 use super::results::{Results, compared};
 use super::verdicts::Verdict;
 use crate::human;
-use crate::report::html::{self, Cell, Escaped, Figure};
+use crate::report::html::{self, Cell, Escaped, Figures, table_of};
 use crate::report::lines::{Axis, LineChart, Series};
 use crate::report::scale::Unit;
 use crate::report::sheet;
@@ -19,7 +23,7 @@ use std::fmt::Write;
 
 /// The whole page. `command` is what made it.
 pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
-    let page = Page { plan, results, command };
+    let page = Page { plan, results, figures: Figures { command } };
     let calls: u64 = results.entries.iter().map(|entry| entry.mean.events).sum();
     let facts = format!(
         "{} platforms of {} to {} nodes, {} calls of malloc and free in {} runs",
@@ -41,9 +45,12 @@ pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
     page.verdicts(&mut out);
     page.platforms(&mut out);
     page.causes(&mut out);
+    page.waiting(&mut out);
     page.spots(&mut out);
     page.improvements(&mut out);
     page.kernels(&mut out);
+    page.computing(&mut out);
+    page.in_c(&mut out);
     page.parameters(&mut out);
     sheet::close(&mut out, "freehold-study-mesh.json", results, results.schema_version, "");
     out
@@ -52,7 +59,7 @@ pub fn page(plan: &Plan, results: &Results, command: &str) -> String {
 struct Page<'a> {
     plan: &'a Plan,
     results: &'a Results,
-    command: &'a str,
+    figures: Figures<'a>,
 }
 
 /// A line of a plot: its name and the cells that it goes through.
@@ -69,28 +76,17 @@ const LINES: [Line; 6] = [
 ];
 
 impl Page<'_> {
-    fn figure(
-        &self,
-        out: &mut String,
-        id: &str,
-        title: &str,
-        lead: &str,
-        drawing: &str,
-        table: &str,
-    ) {
-        Figure { id, title, lead, drawing, table, command: self.command }.write(out);
-    }
-
     fn verdicts(&self, out: &mut String) {
         out.push_str(
-            "<h2 id=\"published\">What the letter says</h2><p>Allocator cycles on the synthetic load, by \
-             index, nothing improved. One table of costs and one load for all of it.</p>",
+            "<h2 id=\"published\">What the letter says</h2><p>Allocator cycles by index, nothing improved, on the \
+             synthetic load unless kernels are named. One table of costs and one load for all of it.</p>",
         );
         let table = verdict_table("Published and ours", "published", &self.results.verdicts);
-        self.figure(out, "verdicts", "Published and ours", VERDICTS, &table, "");
+        let table = table + &reasons(&self.results.verdicts);
+        self.figures.add(out, "verdicts", "Published and ours", VERDICTS, &table);
         out.push_str("<h2 id=\"goals\">What was to be beaten</h2>");
         let table = verdict_table("Goals and ours", "at most", &self.results.goals);
-        self.figure(out, "goals-figure", "Goals and ours", GOALS, &table, "");
+        self.figures.add(out, "goals-figure", "Goals and ours", GOALS, &table);
     }
 
     fn platforms(&self, out: &mut String) {
@@ -141,7 +137,8 @@ impl Page<'_> {
         };
         let mut table = String::new();
         html::table(&mut table, title, &heads, &rows);
-        self.figure(out, &format!("{id}-figure"), title, PLOT, &chart.draw(), &table);
+        let (id, drawing) = (format!("{id}-figure"), chart.draw());
+        self.figures.add_with_table(out, &id, title, PLOT, &drawing, &table);
     }
 
     fn causes(&self, out: &mut String) {
@@ -159,10 +156,8 @@ impl Page<'_> {
                 all.filter(|entry| ["none", "improved"].contains(&entry.mean.variant.as_str()));
             let rows: Vec<Vec<Cell>> = shown.map(causes_of).filter(|row| !row.is_empty()).collect();
             let title = format!("Cycles of a call on {mesh}, by cause");
-            let heads = CAUSES.map(String::from);
-            let mut table = String::new();
-            html::table(&mut table, &title, &heads, &rows);
-            self.figure(out, &format!("causes-{mesh}"), &title, CAUSE, &table, "");
+            let table = table_of(&title, CAUSES, &rows);
+            self.figures.add(out, &format!("causes-{mesh}"), &title, CAUSE, &table);
         }
     }
 
@@ -178,10 +173,10 @@ impl Page<'_> {
         let title = format!(
             "Messages that each node of {mesh} serves for others, per call of the platform"
         );
-        self.figure(out, "served-figure", &title, SERVED, &served, "");
+        self.figures.add(out, "served-figure", &title, SERVED, &served);
         let links = maps::maps("links", mesh, &entries, |entry| &entry.links);
         let title = format!("How busy the links out of each node of {mesh} are");
-        self.figure(out, "links-figure", &title, LINKS, &links, "");
+        self.figures.add(out, "links-figure", &title, LINKS, &links);
     }
 
     fn improvements(&self, out: &mut String) {
@@ -192,6 +187,7 @@ impl Page<'_> {
             let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", one.name(), Escaped(one.about()));
         }
         out.push_str("</dl></figure>");
+        self.gains(out);
         for mesh in compared(self.plan) {
             let platform = mesh.to_string();
             let of = |entry: &&Entry| {
@@ -205,31 +201,34 @@ impl Page<'_> {
             let row = |entry: &&Entry| improvement_row(entry, none);
             let rows: Vec<Vec<Cell>> = entries.iter().map(row).collect();
             let title = format!("Proposed by distance on {mesh}, with and without");
-            let heads = IMPROVED.map(String::from);
-            let mut table = String::new();
-            html::table(&mut table, &title, &heads, &rows);
-            self.figure(out, &format!("improved-{mesh}"), &title, IMPROVE, &table, "");
+            let table = table_of(&title, IMPROVED, &rows);
+            self.figures.add(out, &format!("improved-{mesh}"), &title, IMPROVE, &table);
         }
     }
 
-    /// Figures 4 and 5 of the letter, a kernel a table.
-    fn kernels(&self, out: &mut String) {
-        if self.plan.programs.is_empty() {
-            return;
+    /// Each alone and among all, on every platform compared: who gains, who loses.
+    fn gains(&self, out: &mut String) {
+        let meshes = compared(self.plan);
+        let mut heads = vec!["improvement".to_owned()];
+        for mesh in &meshes {
+            heads.extend([format!("alone, {mesh}"), format!("together, {mesh}")]);
         }
-        out.push_str(
-            "<h2 id=\"kernels\">The kernels</h2><p>Recorded runs of our own programs: a master, and as many \
-             slaves as there are other nodes. Their live sets are small beside the heaps.</p>",
-        );
-        for program in &self.plan.programs {
-            let of = |entry: &&Entry| entry.mean.load == program.name;
-            let rows: Vec<Vec<Cell>> =
-                self.results.entries.iter().filter(of).map(kernel_row).collect();
-            let title = format!("{} by platform and allocator", program.name);
-            let mut table = String::new();
-            html::table(&mut table, &title, &KERNEL.map(String::from), &rows);
-            self.figure(out, &format!("kernel-{}", program.name), &title, KERNEL_LEAD, &table, "");
-        }
+        heads.push("verdict".to_owned());
+        let row = |one: &Improvement| {
+            let of = |mesh: &Mesh| gain(self.results, *mesh, *one);
+            let gains = meshes.iter().map(of).collect::<Option<Vec<_>>>()?;
+            let changes: Vec<f64> = gains.iter().flat_map(|g| [g.alone, g.together]).collect();
+            let percent = |change: &f64| Cell::text(format!("{change:+.1} %"));
+            let mut cells = vec![Cell::text(one.name())];
+            cells.extend(changes.iter().map(percent));
+            cells.push(judged(&changes, self.plan.improved.contains(one)));
+            Some(cells)
+        };
+        let rows: Option<Vec<Vec<Cell>>> = Improvement::ALL.iter().map(row).collect();
+        let Some(rows) = rows else { return };
+        let mut table = String::new();
+        html::table(&mut table, "Each improvement alone and together", &heads, &rows);
+        self.figures.add(out, "gains", "Each alone, and together with the others", GAINS, &table);
     }
 
     fn parameters(&self, out: &mut String) {
@@ -244,15 +243,14 @@ impl Page<'_> {
                 vec![name, Cell::text(value.to_string()), default, Cell::text(range)]
             })
             .collect();
-        let heads = ["parameter", "here", "default", "range"].map(String::from);
-        let mut table = String::new();
-        html::table(&mut table, "Every parameter of the model", &heads, &rows);
-        self.figure(out, "costs", "The table of costs", COSTS, &table, "");
+        let heads = ["parameter", "here", "default", "range"];
+        let table = table_of("Every parameter of the model", heads, &rows);
+        self.figures.add(out, "costs", "The table of costs", COSTS, &table);
     }
 }
 
-const VERDICTS: &str = "“Implied” figures follow from others of the text. The share of waiting is of another \
-                        paper, whose load is not known; here most cycles go into the walk itself.";
+const VERDICTS: &str = "“Implied” figures follow from others of the text. Kernels: means of the four published \
+                        ones. Below the table stands what the differences come from.";
 const GOALS: &str = "Set beforehand. A request is refused in vain when some heap had room for it from its \
                      beginning to its end.";
 const PLOT: &str = "By index all nodes walk past the same full heaps, and the walk grows with the platform. By \
@@ -263,6 +261,7 @@ const SERVED: &str = "Darker cells serve more. Each map has its own scale, named
 const LINKS: &str = "Share of the time in which the up to four links out of a node carry flits.";
 const IMPROVE: &str = "Cycles beside those without any; then messages, share of requests served elsewhere, and \
                        requests refused.";
+const GAINS: &str = "Change of the cycles of a call. Alone: against none of them. Together: all against all but it.                      Any set can be switched on: improve.improved.";
 const COSTS: &str =
     "In cycles unless the sentence says otherwise. None differs between experiments.";
 const CAUSES: [&str; 9] = [
@@ -278,23 +277,26 @@ const CAUSES: [&str; 9] = [
 ];
 const IMPROVED: [&str; 6] = ["set", "cycles", "against none", "messages", "remote", "refused"];
 
-const KERNEL: [&str; 7] =
-    ["platform, allocator", "cycles", "of these waiting", "messages", "share", "total", "refused"];
-const KERNEL_LEAD: &str = "Cycles and messages of a call; the share of malloc and free in all cycles that cores \
-                           spend; computing and calls together, per call; requests refused.";
+/// What the figures that are not near come from.
+fn reasons(verdicts: &[Verdict]) -> String {
+    let mut out = String::from("<dl class=\"pairs\">");
+    for verdict in verdicts.iter().filter(|verdict| !verdict.holds && !verdict.note.is_empty()) {
+        let (what, note) = (Escaped(&verdict.what), Escaped(verdict.note));
+        let _ = write!(out, "<dt>{what}</dt><dd>{note}</dd>");
+    }
+    out + "</dl>"
+}
 
-fn kernel_row(entry: &Entry) -> Vec<Cell> {
-    let row = &entry.mean;
-    let set = if row.variant == "none" { row.order } else { &row.variant };
-    vec![
-        Cell::text(format!("{} {}, {set}", row.platform, row.allocator)),
-        Cell::text(format!("{:.1}", row.cycles)),
-        Cell::text(format!("{:.1}", row.wait)),
-        Cell::text(format!("{:.2}", row.messages)),
-        Cell::text(format!("{:.1} %", row.share * 100.0)),
-        Cell::text(format!("{:.0}", row.total)),
-        Cell::text(row.refused.to_string()),
-    ]
+/// In how many comparisons it gains, and whether it is among those called improved.
+fn judged(changes: &[f64], chosen: bool) -> Cell {
+    let gains = changes.iter().filter(|&&change| change < 0.0).count();
+    let verdict = match gains {
+        0 => "loses".to_owned(),
+        all if all == changes.len() => "gains".to_owned(),
+        some => format!("gains in {some} of {}", changes.len()),
+    };
+    let note = if chosen { "among the improved" } else { "left out" };
+    Cell { note: Some(note.to_owned()), best: gains == changes.len(), ..Cell::text(verdict) }
 }
 
 fn number(value: f64) -> String {
@@ -312,9 +314,7 @@ fn verdict_table(title: &str, wanted: &str, verdicts: &[Verdict]) -> String {
         vec![Cell::text(&verdict.what), value(verdict.wanted), value(verdict.ours), judged]
     };
     let rows: Vec<Vec<Cell>> = verdicts.iter().map(row).collect();
-    let mut table = String::new();
-    html::table(&mut table, title, &["", wanted, "ours", "verdict"].map(String::from), &rows);
-    table
+    table_of(title, ["", wanted, "ours", "verdict"], &rows)
 }
 
 fn is_synthetic(entry: &Entry, platform: &str) -> bool {

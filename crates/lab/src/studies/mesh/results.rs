@@ -1,5 +1,6 @@
 //! Everything that one run of the study found, as versioned JSON.
 
+use super::ablations;
 use super::config::Plan;
 use super::improve;
 use super::measure::{self, Cell, Entry, Row, RunError};
@@ -29,6 +30,12 @@ pub struct Results {
     pub goals: Vec<Verdict>,
     /// Every cell.
     pub entries: Vec<Entry>,
+    /// The kernels served by their master, by what an access costs.
+    pub computing: Vec<Entry>,
+    /// Policies on private heaps in C, by what they really touch.
+    pub in_c: Vec<Entry>,
+    /// Allocators by the pauses between calls.
+    pub waiting: Vec<Entry>,
     /// Every run: exported, not printed.
     #[serde(skip)]
     pub rows: Vec<Row>,
@@ -55,11 +62,23 @@ pub fn find<'a>(
     order: Order,
     variant: &str,
 ) -> Option<&'a Entry> {
+    find_load(entries, "synthetic", mesh, allocator, order, variant)
+}
+
+/// The same of any load.
+pub fn find_load<'a>(
+    entries: &'a [Entry],
+    load: &str,
+    mesh: Mesh,
+    allocator: Allocator,
+    order: Order,
+    variant: &str,
+) -> Option<&'a Entry> {
     let platform = mesh.to_string();
     entries.iter().find(|entry| {
         let row = &entry.mean;
         (row.load.as_str(), row.platform.as_str(), row.allocator, row.order, row.variant.as_str())
-            == ("synthetic", platform.as_str(), allocator.name(), order.name(), variant)
+            == (load, platform.as_str(), allocator.name(), order.name(), variant)
     })
 }
 
@@ -90,9 +109,16 @@ pub fn study(
     progress: &mut dyn FnMut(u64, u64),
     interrupted: &AtomicBool,
 ) -> Result<Results, RunError> {
-    let (rows, entries) = measure::all(plan, &cells(plan), progress, interrupted)?;
+    let parts =
+        [cells(plan), ablations::computing(plan), ablations::in_c(plan), ablations::waiting(plan)];
+    let (rows, mut entries) = measure::all(plan, &parts.concat(), progress, interrupted)?;
+    // A cell is an entry, in the same order.
+    let mut last = |part: usize| entries.split_off(entries.len() - parts[part].len());
+    let (waiting, in_c, computing) = (last(3), last(2), last(1));
     let mut verdicts = verdicts::verdicts(plan, &entries);
+    verdicts.extend(verdicts::kernels(plan, &entries));
     verdicts.extend(verdicts::shares(plan, &entries));
+    verdicts.extend(verdicts::in_c(plan, &entries, &in_c));
     let goals = verdicts::goals(plan, &entries);
     Ok(Results {
         schema_version: SCHEMA_VERSION,
@@ -102,6 +128,9 @@ pub fn study(
         verdicts,
         goals,
         entries,
+        computing,
+        in_c,
+        waiting,
         rows,
     })
 }

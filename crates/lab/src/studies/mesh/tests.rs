@@ -10,6 +10,7 @@ fn small(changes: &[&str]) -> (Plan, Results) {
     let few = [
         "events=300",
         "events_per_node=10",
+        "least_per_node=2",
         "warm_up_per_node=20",
         "repeats=1",
         "platforms=[\"2x2\", \"3x2\"]",
@@ -30,6 +31,9 @@ fn a_small_study_is_the_same_again_and_its_page_is_sound() {
     let page = page(&plan, &results, "freehold study mesh");
     assert_sound(&page);
     assert!(page.contains("Proposed over microcoded, 2x2") && page.contains("all but pages"));
+    let sections =
+        ["gains", "waiting-figure", "in-c-figure"].map(|id| format!("<figure id=\"{id}\""));
+    assert!(sections.iter().all(|section| page.contains(section)), "{sections:?}");
     let mut rows = Vec::new();
     write_rows(&mut rows, &results.rows).unwrap();
     assert_eq!(&rows[..4], b"PAR1");
@@ -52,12 +56,40 @@ fn the_kernels_are_beside_their_published_shares() {
     assert!(of_kernels.clone().all(|entry| entry.mean.spurious == 0));
     let shares = results.verdicts.iter().filter(|verdict| verdict.key.starts_with("share_"));
     assert_eq!(shares.clone().count(), 3);
-    assert!(
-        shares.clone().all(|share| (1.0..60.0).contains(&share.ours)),
-        "{:?}",
-        shares.collect::<Vec<_>>()
-    );
+    // Of the one number that all kernels share the printed shares of two follow; the mean does not.
+    let near: Vec<&str> = shares.filter(|share| share.holds).map(|share| share.key).collect();
+    assert_eq!(near, ["share_fast", "share_gaussian"]);
     assert_sound(&page(&plan, &results, "freehold study mesh"));
+}
+
+/// One lock for all waits more than a lock for each heap, and more the less there is between calls.
+#[test]
+fn waiting_is_where_locks_are_shared() {
+    let changes = ["platforms=[\"2x2\", \"4x4\"]", "waiting.think=[0, 1000]", "orders=index"];
+    let (_, results) = small(&changes);
+    let waits = |allocator: &str, think: u64| {
+        let is = |entry: &&Entry| entry.mean.allocator == allocator && entry.mean.think == think;
+        let row = &results.waiting.iter().find(is).unwrap().mean;
+        row.wait / row.cycles
+    };
+    assert!(waits("global", 0) > 0.8 && waits("global", 0) > 2.0 * waits("microcoded", 0));
+    assert!(waits("microcoded", 0) > waits("microcoded", 1000));
+}
+
+/// What computing costs moves the share one way, and the usual policies stand beside the chosen one.
+#[test]
+fn shares_fall_as_computing_costs_more_and_policies_pay_for_what_they_touch() {
+    let changes = ["kernels.run=true", "kernels.others=[8, 32]", "platforms=2x2", "larger=[]"];
+    let (plan, results) = small(&[&changes[..], &["orders=index"]].concat());
+    for name in ["fast", "gaussian", "integral", "matmul"] {
+        let of = results.computing.iter().filter(|entry| entry.mean.load == name);
+        let shares: Vec<f64> = of.map(|entry| entry.mean.share).collect();
+        assert!(shares.len() == 3 && shares.is_sorted_by(|a, b| a > b), "{name}: {shares:?}");
+    }
+    assert_eq!(results.in_c.len(), plan.in_c.len() * 6);
+    assert!(results.in_c.iter().all(|entry| entry.mean.accesses > 0.0));
+    let usual = results.verdicts.iter().find(|verdict| verdict.key == "c_over_others").unwrap();
+    assert!((0.5..5.0).contains(&usual.ours), "{usual:?}");
 }
 
 #[test]
