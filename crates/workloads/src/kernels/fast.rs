@@ -44,8 +44,8 @@ struct Corner {
 }
 
 impl Corner {
-    fn touch(self: &Box<Self>, write: bool) {
-        touch(std::ptr::from_ref::<Corner>(self) as usize, 0, size_of::<Corner>(), write);
+    fn touch(&self, write: bool) {
+        touch(std::ptr::from_ref(self) as usize, 0, size_of::<Corner>(), write);
     }
 }
 
