@@ -214,23 +214,29 @@ impl Visitor for Running<'_> {
     }
 }
 
-/// One run of the synthetic load with so many counted calls.
+/// One run of the synthetic load with so many counted calls, and no more.
 ///
 /// # Errors
 /// It could not begin.
 pub fn timed(plan: &Plan, cell: &Cell, events: u64) -> Result<Row, RunError> {
-    Ok(counting(plan, cell, 0, events)?.0)
+    Ok(counting(plan, cell, 0, (events, 0))?.0)
 }
 
 fn single(plan: &Plan, cell: &Cell, repeat: u64) -> Result<(Row, Run), RunError> {
-    counting(plan, cell, repeat, plan.events_on(cell.mesh))
+    counting(plan, cell, repeat, (plan.events_on(cell.mesh), plan.least_per_node))
 }
 
-fn counting(plan: &Plan, cell: &Cell, repeat: u64, calls: u64) -> Result<(Row, Run), RunError> {
+/// `counted`: calls in all, and at least of every node.
+fn counting(
+    plan: &Plan,
+    cell: &Cell,
+    repeat: u64,
+    counted: (u64, u64),
+) -> Result<(Row, Run), RunError> {
     let program = cell.program.and_then(|at| plan.programs.get(at));
     let (warm_up, events, least_per_node) = match program {
         Some(_) => (0, u64::MAX, 0),
-        None => (plan.warm_up_per_node, calls, plan.least_per_node),
+        None => (plan.warm_up_per_node, counted.0, counted.1),
     };
     let usual = if program.is_some() { plan.cycles_per_access } else { plan.load.think };
     let think = cell.think.unwrap_or(usual);
