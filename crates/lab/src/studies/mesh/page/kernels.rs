@@ -94,7 +94,7 @@ impl Page<'_> {
             };
             let points: Vec<(f64, f64)> = meshes.iter().filter_map(point).collect();
             if !points.is_empty() {
-                series.push(Series { name: name.to_owned(), colour, points });
+                series.push(Series::new(name, colour, points));
             }
         }
         series
