@@ -135,7 +135,7 @@ fn what_makes_no_sense_is_refused_in_one_line_before_any_work() {
     assert!(set("costs.link=0").contains("link must be 1 to 1000, not 0"));
     // Keys and files.
     assert!(set("cost.link=2").contains("no setting cost"));
-    assert!(said(&["mine.toml"]).contains("did you mean load.heap_bytes?"));
+    assert!(said(&["mine.toml"]).contains("did you mean load.heap_bytes"));
     assert!(said(&["missing.toml"]).contains("missing.toml cannot be read"));
     assert!(!folder.path().join("study-mesh").exists());
 }
