@@ -38,6 +38,8 @@ pub struct Lines {
     /// replacement lines in use drift to the front, where they are found soon.
     tags: Vec<u64>,
     random: Option<Random>,
+    /// Places that hold no line; while there are any, a line displaces none.
+    empty: usize,
 }
 
 /// How many sets there are: a division is slower than the rest of a look-up.
@@ -72,11 +74,12 @@ impl Lines {
             Replacement::Random(seed) => Some(Random::new(seed)),
         };
         let tags = vec![EMPTY; (sets * ways) as usize];
+        let empty = tags.len();
         let sets = match u64::from(sets) {
             count if count.is_power_of_two() => Sets::Mask(count - 1),
             count => Sets::Count(count),
         };
-        Lines { sets, ways: ways as usize, tags, random }
+        Lines { sets, ways: ways as usize, tags, random, empty }
     }
 
     /// Uses a line; whether it was there. It is there afterwards. O(ways).
@@ -92,7 +95,10 @@ impl Lines {
             }
             (Some(_), Some(at)) => set.swap(at, at / 2),
             (Some(random), None) => {
-                let free = set.iter().position(|&tag| tag == EMPTY);
+                // Asked only until the cache is full, which a TLB soon is.
+                let free =
+                    (self.empty > 0).then(|| set.iter().position(|&tag| tag == EMPTY)).flatten();
+                self.empty -= usize::from(free.is_some());
                 set[free.unwrap_or_else(|| random.below(self.ways as u64) as usize)] = line;
             }
         }

@@ -12,6 +12,10 @@
 //! Not modelled: coherence (a write does not take the line from other caches), distance between nodes,
 //! contention for memory, the cost of stealing.
 
+mod alone;
+
+pub use alone::{Found, alone};
+
 use crate::cache::{CacheSpec, Caches, Hits};
 use crate::tlb::{Tlb, TlbSpec};
 use std::cmp::Reverse;
@@ -50,6 +54,16 @@ pub struct Work {
 }
 
 impl Work {
+    /// The ops of these tasks, which follow each other.
+    fn phase(&self, tasks: Range<usize>) -> Range<usize> {
+        match (self.task_ends.get(..tasks.start), self.task_ends.get(..tasks.end)) {
+            (Some(before), Some(within)) => {
+                before.last().copied().unwrap_or(0)..within.last().copied().unwrap_or(0)
+            }
+            _ => 0..0,
+        }
+    }
+
     fn task(&self, task: usize) -> Range<usize> {
         let start = task.checked_sub(1).map_or(0, |before| self.task_ends[before]);
         start..self.task_ends[task]

@@ -117,3 +117,20 @@ fn who_owns_the_home_takes_the_task() {
     assert_eq!(misses(Dealing::ByHome), 4 * 64);
     assert!(misses(Dealing::InOrder) > 4 * 256, "{}", misses(Dealing::InOrder));
 }
+
+#[test]
+fn one_pass_for_all_tlbs_finds_what_a_run_for_each_does() {
+    let tasks: Vec<_> = (0..60).map(|task| touches((task * 37 % 60) << 20, 500)).collect();
+    let mut work = work(&tasks, 0);
+    work.phase_ends = vec![20, 60];
+    let tlbs = [r10000(14), r10000(20), crate::tlb::GOLDEN_COVE[0]];
+    let found = alone(&work, &tlbs, Some([R10000_FIRST, ORIGIN_SECOND]));
+    assert_eq!((found.len(), found[0].words, found[1].words), (2, 10_000, 20_000));
+    let mut all = Found::default();
+    found.iter().for_each(|phase| all.add(phase));
+    for (at, tlb) in tlbs.into_iter().enumerate() {
+        let run = run(&work, &MachineSpec { tlb, ..machine(1, Sharing::Inbox) });
+        assert_eq!((run.tlb_misses, run.caches), (all.tlb_misses[at], all.caches));
+    }
+    assert_eq!(alone(&work, &tlbs, None)[0].caches, [Hits::default(); 2]);
+}
