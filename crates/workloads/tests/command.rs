@@ -29,7 +29,8 @@ fn radiosity(folder: &Path, scene: &str, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_freehold-radiosity"))
         .current_dir(folder)
         .args(["--scene", "scene.toml", "--picture", "out.png", "--height", "16"])
-        .args(["--threads", "2", "--least-area", "1e-2"])
+        .args(["--threads", "2"])
+        .args(if more.contains(&"--least-area") { &[][..] } else { &["--least-area", "1e-2"] })
         .args(more)
         .output()
         .expect("the program starts")
@@ -61,9 +62,19 @@ fn a_solution_gives_statistics_and_a_picture() {
 #[test]
 fn what_cannot_be_solved_leaves_a_message_and_no_picture() {
     let dark = SCENE.replace("emission = [10, 10, 10]", "");
-    let cases: [(&str, &[&str], &str); 3] = [
+    let floor = |corner: &str| SCENE.replace("[1, 1, 0], [0, 1, 0]]", corner);
+    let (line, two) = (floor("[2, 0, 0], [3, 0, 0]]"), floor("]"));
+    let (bent, nan) = (floor("[1, 1, 0.4], [0, 1, 0]]"), floor("[1, nan, 0], [0, 1, 0]]"));
+    // Fine enough to fill a mebibyte after some iterations.
+    let full = ["--memory-limit", "1", "--epsilon", "1e-6", "--least-area", "1e-6"];
+    let cases: [(&str, &[&str], &str); 8] = [
         (&dark, &[], "no polygon emits light"),
+        (&line, &[], "polygon 1 has no area"),
+        (&two, &[], "polygon 1 has 2 vertices"),
+        (&bent, &[], "polygon 1 is not planar"),
+        (&nan, &[], "polygon 1, vertex 3: a coordinate is not a finite number"),
         (SCENE, &["--memory-limit", "0"], "memory limit of 0 bytes"),
+        (SCENE, &full, "memory limit of 1048576 bytes in iteration"),
         (SCENE, &["--epsilon", "2"], "above 0, at most 1"),
     ];
     for (scene, more, words) in cases {
