@@ -2,16 +2,22 @@
 //!
 //! A recorder that wants to hear of it exports `freehold_record_access`; or it is written to a file, with
 //! the addresses that the malloc of this process chose ([`log`]). With neither every call here is a load
-//! and a branch. Who watches decides when: [`watch`] turns it on for a part of the work, so
-//! that the sample has a rate that can be stated, and within it nothing is left out.
+//! and a branch. Who watches decides when and what: [`watch`] turns it on for a stretch of the work and
+//! says which share of its pieces is told, so that the sample has a rate that can be stated. A piece is
+//! told whole or not at all ([`attend`]): a sample of single accesses would have lost their locality.
 //!
 //! Invariant: `object` is where an allocation begins, `offset` lies within it; or `offset` is a mark.
 
 pub mod log;
 
+use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+/// A mark: the stretch that begins is told in small parts ([`Share::Units`]).
+pub const PARTS: usize = (1 << 23) - 4;
+/// A mark: from here to the next one work is done that is not told.
+pub const ASIDE: usize = (1 << 23) - 3;
 /// A mark: here begins a piece of work that can be done apart from the others of its phase. The object
 /// beside it stands for the data it works on.
 pub const TASK: usize = (1 << 23) - 2;
@@ -27,6 +33,22 @@ const WORD: usize = 8;
 type Hook = unsafe extern "C" fn(*const libc::c_void, usize, usize, bool);
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
+/// The share that is told: the groups (low half) or units (high half) of which one is; 0: all.
+static SHARE: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Whether this thread tells what it does now, while it is watched.
+    static ATTENDS: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Which pieces of watched work are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// Those of one group in so many (1: all): long bursts, so that what neighbours share stays visible.
+    Groups(u32),
+    /// One unit in so many, wherever it belongs: short bursts from everywhere.
+    Units(u32),
+}
 
 fn hook() -> Option<Hook> {
     static HOOK: OnceLock<Option<Hook>> = OnceLock::new();
@@ -47,15 +69,56 @@ pub fn is_heard() -> bool {
     hook().is_some() || log::is_open()
 }
 
-/// Turns telling on or off, for all threads. Off at first; without a recorder it stays off.
-pub fn watch(on: bool) {
-    WATCHED.store(on && is_heard(), Relaxed);
+/// Begins to tell of a share of the work, on all threads; without a recorder nothing is told.
+pub fn watch(share: Share) {
+    let coded = match share {
+        Share::Groups(of) => u64::from(of),
+        Share::Units(of) => u64::from(of) << 32,
+    };
+    SHARE.store(coded, Relaxed);
+    ATTENDS.set(true);
+    WATCHED.store(is_heard(), Relaxed);
 }
 
 /// Turns telling off, with a mark beside some object that an `Arc` owns.
 pub fn end_watch<T>(value: &T) {
+    ATTENDS.set(true);
     touch(std::ptr::from_ref(value) as usize - ARC_HEAD, BARRIER, WORD, false);
-    watch(false);
+    WATCHED.store(false, Relaxed);
+}
+
+/// What this thread does from here on belongs to this unit of this group, and works on `value`, which an
+/// `Arc` owns: it is told if the share says so. Threads begin attentive.
+#[inline(always)]
+pub fn attend<T>(value: &T, group: u64, unit: u64) {
+    if is_watched() {
+        choose(std::ptr::from_ref(value) as usize - ARC_HEAD, group, unit);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn choose(object: usize, group: u64, unit: u64) {
+    let share = SHARE.load(Relaxed);
+    let (of, key) = if share >> 32 == 0 { (share, group) } else { (share >> 32, unit) };
+    let now = is_chosen(key, of);
+    let before = ATTENDS.replace(true);
+    if before != now {
+        touch(object, if now { TASK } else { ASIDE }, WORD, true);
+    }
+    ATTENDS.set(now);
+}
+
+/// Whether the piece with this key is one of `of`. Keys are mixed: neighbours' would choose a pattern.
+fn is_chosen(key: u64, of: u64) -> bool {
+    let mixed = (key ^ key >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    of <= 1 || (mixed >> 32).is_multiple_of(of)
+}
+
+/// Whether this thread's work is told just now.
+#[inline(always)]
+pub fn is_attended() -> bool {
+    is_watched() && ATTENDS.get()
 }
 
 /// Whether it is on.
@@ -68,6 +131,10 @@ pub fn is_watched() -> bool {
 #[inline(never)]
 #[expect(unsafe_code, reason = "the recorder's function is a C function")]
 fn tell(object: usize, offset: usize, words: usize, write: bool) {
+    // Phases are everybody's, whatever this thread does.
+    if !ATTENDS.get() && offset != BARRIER && offset != PARTS {
+        return;
+    }
     if let Some(hook) = hook() {
         // SAFETY: it takes any address: it is a name there, and nothing is read through it.
         unsafe { hook(object as *const libc::c_void, offset, words, write) }
@@ -138,8 +205,21 @@ mod tests {
 
     #[test]
     fn nobody_listens_to_a_test() {
-        watch(true);
+        watch(Share::Groups(1));
         assert!(!is_heard() && !is_watched());
         touch(0, 0, 64, true);
+    }
+
+    #[test]
+    fn one_piece_in_so_many_is_chosen() {
+        for of in [4, 100, 2048] {
+            // Patches, and elements' paths below one of them.
+            let patches = (0..200 * of).filter(|&key| is_chosen(key, of)).count();
+            let paths =
+                (1u64 << 34..(1 << 34) + 200 * of).filter(|&key| is_chosen(key, of)).count();
+            assert!((120..280).contains(&patches), "one of {of}: {patches}");
+            assert!((120..280).contains(&paths), "one of {of}: {paths}");
+        }
+        assert!((0..100).all(|key| is_chosen(key, 1) && is_chosen(key, 0)));
     }
 }

@@ -7,7 +7,7 @@
 //! Invariant: writing it allocates nothing, so that it does not move what it tells of. An error to write
 //! is kept and told by [`close`].
 
-use super::{BARRIER, TASK};
+use super::{ASIDE, BARRIER, PARTS, TASK};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ const BUFFER: usize = 4096 * ENTRY;
 pub enum Kind {
     /// So many words from the address on are touched.
     Touch,
-    /// A task begins; the address is its home.
+    /// A task begins; the address is its home. (Or something begins that is not told.)
     Task,
     /// A phase begins.
     Phase,
@@ -80,7 +80,7 @@ pub(super) fn access(object: usize, offset: usize, words: usize, write: bool) {
 
 fn entry(object: usize, offset: usize, words: usize, write: bool) -> Entry {
     let kind = match (offset, write) {
-        (TASK, _) => Kind::Task,
+        (TASK | ASIDE | PARTS, _) => Kind::Task,
         (BARRIER, true) => Kind::Phase,
         (BARRIER, false) => Kind::End,
         _ => Kind::Touch,

@@ -88,7 +88,7 @@ impl Farm {
 
     /// Begins to tell a recorder what is touched.
     pub fn watch(&self) {
-        access::watch(true);
+        access::watch(access::Share::Groups(1));
         access::mark(&*self.marker, BARRIER);
     }
 

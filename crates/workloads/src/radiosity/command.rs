@@ -5,8 +5,8 @@ use super::progress::Progress;
 use super::render::{self, Quality};
 use super::scene::Scene;
 use super::scene_file::SceneFileError;
-use super::solver::{self, Settings, Solution};
-use super::statistics::Phase;
+use super::solver::{self, Settings, Solution, Watch};
+use super::statistics::{HeapStatistics, Phase};
 use super::{physics, scene_file, scenes};
 use crate::access;
 use anyhow::{Context, Result, anyhow, bail};
@@ -51,9 +51,18 @@ pub struct Args {
     /// Stop when the solution would occupy more than this.
     #[arg(long, value_name = "MIB")]
     pub memory_limit: Option<u64>,
-    /// Tell a recorder the memory accesses of every N-th iteration (rays: one of 16); 0: none.
+    /// Tell a recorder the memory accesses of every N-th iteration; 0: none.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub accesses: u32,
+    /// Of those iterations, tell of the work on one surface in N only.
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "accesses")]
+    pub of_patches: u32,
+    /// Of all other iterations, tell of one piece of work in N; 0: of none.
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "accesses")]
+    pub of_units: u32,
+    /// Stop after the last iteration: the light is neither settled nor checked.
+    #[arg(long, conflicts_with_all = ["picture", "check"])]
+    pub break_off: bool,
     /// Write those accesses to a file instead, with their real addresses (wants one thread).
     #[arg(long, value_name = "FILE", requires = "accesses")]
     pub access_log: Option<PathBuf>,
@@ -82,6 +91,16 @@ fn peak_resident_bytes() -> u64 {
     kib.map_or(0, |kib| kib << 10)
 }
 
+/// The processor time of all threads of this process, in the hundredths that Linux counts in; 0 where the
+/// system does not tell.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in parentheses, may hold anything; of the fields behind it the 12th and 13th are meant.
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let told = behind.split_whitespace().skip(11).take(2);
+    told.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
@@ -95,6 +114,18 @@ fn share(text: &str) -> Result<f64, String> {
 /// The scene cannot be used, the threads cannot be started, a limit was reached, or the picture
 /// cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    run_on_heap(args, || Ok(None))
+}
+
+/// The same in a program that brings its own heap; `look` is called once, with the solution alive and all
+/// other threads asleep.
+///
+/// # Errors
+/// As [`run`], or what `look` says.
+pub fn run_on_heap(
+    args: &Args,
+    look: impl FnOnce() -> Result<Option<HeapStatistics>>,
+) -> Result<ExitCode> {
     let scene = choose_scene(&args.scene)?;
     if let Some(path) = &args.picture {
         check_folder(path)?;
@@ -109,6 +140,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut solution = pool.install(|| solve(args, &scene))?;
     access::log::close().context("the access log is not whole")?;
     solution.statistics.peak_resident_bytes = peak_resident_bytes();
+    solution.statistics.heap = look()?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&solution.statistics)?);
     } else {
@@ -164,7 +196,12 @@ pub fn settings(args: &Args) -> Settings {
         least_area: args.least_area.unwrap_or(least_area),
         converged: 1e-6,
         closure: !args.no_closure,
-        watch_every: args.accesses,
+        watch: Watch {
+            every: args.accesses,
+            patches: args.of_patches,
+            units: args.of_units,
+            stops: args.break_off,
+        },
         memory_limit: args.memory_limit.map_or(u64::MAX, |mib| mib.saturating_mul(1 << 20)),
     }
 }
@@ -176,6 +213,7 @@ fn solve(args: &Args, scene: &Scene) -> Result<Solution> {
     let solution = solver::solve(scene, &settings(args), &mut report, &never);
     progress.clear();
     let mut solution = solution?;
+    solution.statistics.processor_seconds = processor_seconds();
     if let Some(path) = &args.picture {
         let started = std::time::Instant::now();
         let height = args.height as usize;

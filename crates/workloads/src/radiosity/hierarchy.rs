@@ -272,6 +272,12 @@ impl Element {
         }
     }
 
+    /// Says to who watches that what follows is work of this element, with `other` (or its own).
+    pub fn attend(&self, other: ElementKey) {
+        let unit = self.key.0.wrapping_mul(3).wrapping_add(other.0);
+        access::attend(self, self.patch.0.into(), unit);
+    }
+
     /// Marks for who watches that here begins what a thread may walk alone.
     fn mark_if_apart(&self) {
         if self.depth <= PARALLEL_DEPTH {
@@ -439,6 +445,7 @@ impl Drop for Hierarchy {
 }
 
 fn each_below(element: &Arc<Element>, f: &(impl Fn(&Arc<Element>) + Sync)) {
+    element.attend(element.key);
     element.mark_if_apart();
     f(element);
     match element.children() {
@@ -459,6 +466,7 @@ pub fn fold<C: Copy + Send + Sync, T: Send>(
     leaf: &(impl Fn(&Element, C) -> T + Sync),
     up: &(impl Fn(&Element, [T; 4]) -> T + Sync),
 ) -> T {
+    element.attend(element.key);
     element.mark_if_apart();
     let context = down(element, context);
     let size = size_of::<[Arc<Element>; 4]>();

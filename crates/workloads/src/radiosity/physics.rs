@@ -12,7 +12,7 @@ use super::form_factor::between_quads;
 use super::hierarchy::Hierarchy;
 use super::scene::Scene;
 use super::scenes::{furnace, unit_cube};
-use super::solver::{Settings, solve};
+use super::solver::{Settings, Watch, solve};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
@@ -146,7 +146,7 @@ pub fn furnace_distance(reflectance: f64, closure: bool) -> f64 {
         least_area: 1e-3,
         converged: 1e-6,
         closure,
-        watch_every: 0,
+        watch: Watch::default(),
         memory_limit: u64::MAX,
     };
     let never = AtomicBool::new(false);

@@ -30,9 +30,6 @@ const DARK_SHARE: f64 = 0.01;
 const DOUBTFUL_SHARE: f64 = 2e-4;
 /// Sub-centres per direction for the second look; every fourth pair of them gets a ray.
 const SECOND_LOOK: usize = 4;
-/// Of so many rays a recorder hears of the accesses of one: there are tens of millions, and what they
-/// read is the same 200 kB of boxes and triangles.
-const HEARD_RAYS: u64 = 16;
 /// What a link occupies: itself, its counters, its place in two lists.
 const LINK_BYTES: u64 = (size_of::<Link>() + 4 * size_of::<usize>()) as u64;
 
@@ -97,6 +94,7 @@ impl Refiner<'_> {
                     let mut task = task;
                     for other in &hierarchy.patches[index + 1..] {
                         if may_see(&task.element, &other.root) {
+                            task.element.attend(other.root.key);
                             access::mark(&*other.root, access::TASK);
                             let link = self.link(&task.element, &other.root, &mut task.last);
                             self.settle(link, &mut task.last);
@@ -123,6 +121,7 @@ impl Refiner<'_> {
     }
 
     fn refine_links_of(&self, mut task: Task) {
+        task.element.attend(task.element.key);
         access::mark(&*task.element, access::TASK);
         access::touch_list(&task.element.links(), false);
         let mut before = None;
@@ -137,6 +136,7 @@ impl Refiner<'_> {
             .collect();
         let mut before = None;
         for link in coarse {
+            task.element.attend(link.b.key);
             link.mark_task(&task.element, &mut before);
             link.retired.store(true, Relaxed);
             self.tally.live.fetch_sub(1, Relaxed);
@@ -285,10 +285,11 @@ impl Refiner<'_> {
     ) -> Seen {
         let patches = ends.map(|element| element.patch);
         let (mut seen, mut all, mut rays) = (0.0, 0.0, 0);
+        let is_heard = access::is_attended();
         for (start, end, weight) in weighed.filter(|(.., weight)| *weight > 0.0) {
             let ray = Ray { from: start.point, way: end.point - start.point };
             all += weight;
-            last.is_heard = access::is_watched() && rays % HEARD_RAYS == 0;
+            last.is_heard = is_heard;
             rays += 1;
             if !self.occluders.is_blocked(&ray, patches, last) {
                 seen += weight;

@@ -12,7 +12,7 @@ use super::refine::{Refiner, Rules, Tally};
 use super::scene::Scene;
 use super::statistics::{Phase, Statistics};
 use super::visibility::Occluders;
-use crate::access;
+use crate::access::{self, Share};
 use rayon::prelude::*;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -39,10 +39,33 @@ pub struct Settings {
     pub converged: f64,
     /// Whether rows of form factors are scaled to sum to one (closed scenes only).
     pub closure: bool,
-    /// A recorder hears of the memory accesses of every so many-th iteration; 0: of none.
-    pub watch_every: u32,
+    /// What a recorder hears of the memory accesses.
+    pub watch: Watch,
     /// Bytes that links, and then the whole solution, may occupy.
     pub memory_limit: u64,
+}
+
+/// What a recorder hears of the memory accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Every so many-th iteration; 0: none.
+    pub every: u32,
+    /// Of those the work on one patch in so many; 0 and 1: on all.
+    pub patches: u32,
+    /// Of all other iterations one unit of work in so many; 0: none.
+    pub units: u32,
+    /// Whether to stop after the last of those: the light is not settled then, and not judged.
+    pub stops: bool,
+}
+
+impl Watch {
+    /// What is told of this iteration.
+    fn share(&self, iteration: u32) -> Option<Share> {
+        if self.every > 0 && iteration.is_multiple_of(self.every) {
+            return Some(Share::Groups(self.patches.max(1)));
+        }
+        (self.units > 0).then_some(Share::Units(self.units))
+    }
 }
 
 /// Why there is no solution.
@@ -85,6 +108,9 @@ pub fn solve(
     let hierarchy = Hierarchy::new(scene);
     let mut solver = Solver { hierarchy, occluders, settings, statistics, tally: Tally::default() };
     solver.iterate(progress, stop)?;
+    if settings.watch.stops {
+        return Ok(solver.break_off());
+    }
     solver.close_and_settle(scene.closed);
     Ok(solver.finish(scene))
 }
@@ -108,9 +134,8 @@ impl Solver<'_> {
         let mut power = 0.0;
         for iteration in 1..=self.settings.iterations {
             progress(u64::from(iteration - 1), u64::from(self.settings.iterations));
-            let every = self.settings.watch_every;
             self.end_watch();
-            access::watch(every > 0 && iteration.is_multiple_of(every));
+            self.begin_watch(iteration);
             let coarser = self.coarser(iteration);
             let rules = Rules { threshold: last_threshold * coarser, ..rules };
             let refined = self.refine(iteration, rules);
@@ -126,6 +151,14 @@ impl Solver<'_> {
         }
         self.end_watch();
         Ok(())
+    }
+
+    fn begin_watch(&self, iteration: u32) {
+        let Some(share) = self.settings.watch.share(iteration) else { return };
+        access::watch(share);
+        if let (Share::Units(_), Some(patch)) = (share, self.hierarchy.patches.first()) {
+            access::mark(&*patch.root, access::PARTS);
+        }
     }
 
     fn end_watch(&self) {
@@ -199,6 +232,13 @@ impl Solver<'_> {
         }
         let hierarchy = &self.hierarchy;
         self.statistics.time(Phase::Direct, || split_direct(hierarchy));
+    }
+
+    /// What there is, without a word on its physics.
+    fn break_off(mut self) -> Solution {
+        self.statistics.count(&self.hierarchy, &self.tally);
+        let Solver { hierarchy, occluders, statistics, .. } = self;
+        Solution { hierarchy, occluders, statistics }
     }
 
     fn finish(mut self, scene: &Scene) -> Solution {

@@ -78,6 +78,25 @@ impl Seconds {
     }
 }
 
+/// The heaps that served the program, where it brought its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeapStatistics {
+    /// How threads shared them.
+    pub scheme: String,
+    /// From the start of each to the highest end that a used block ever had, summed.
+    pub heap_bytes: u64,
+    /// Bytes of used blocks with the solution alive, tags included.
+    pub used_bytes: u64,
+    /// 1 - longest free block / all free bytes, within the heaps.
+    pub external_fragmentation: Option<f64>,
+    /// Times a lock was taken, if locks were watched.
+    pub locks_taken: u64,
+    /// Times it had to be waited for.
+    pub locks_contended: u64,
+    /// Nanoseconds waited, all threads together.
+    pub lock_wait_ns: u64,
+}
+
 /// Everything worth reporting about a solution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
@@ -115,8 +134,12 @@ pub struct Statistics {
     pub useful_bytes: u64,
     /// Peak of the process's resident memory, everything included; filled in by the command.
     pub peak_resident_bytes: u64,
+    /// Processor time of all threads so far, picture and checks aside; filled in by the command.
+    pub processor_seconds: f64,
     /// Wall time.
     pub seconds: Seconds,
+    /// The heaps, where the program brought its own; filled in by the command.
+    pub heap: Option<HeapStatistics>,
     /// Row sums.
     pub closure: Closure,
     /// Energy and verdicts.
@@ -213,6 +236,17 @@ impl fmt::Display for Statistics {
             "  energy     {:.6e} emitted, {:.6e} absorbed ({:+.2e} before scaling)",
             p.emitted, p.absorbed, p.unscaled_gain
         )?;
+        if let Some(heap) = &self.heap {
+            writeln!(
+                f,
+                "  heap       {}: {:.1} MB of {:.1} MB in used blocks; {} locks taken, {} waited for",
+                heap.scheme,
+                heap.used_bytes as f64 / 1e6,
+                heap.heap_bytes as f64 / 1e6,
+                heap.locks_taken,
+                heap.locks_contended
+            )?;
+        }
         for check in &p.checks {
             let verdict = if check.passed() { "ok    " } else { "FAILED" };
             let Check { name, found, tolerated } = check;

@@ -1,5 +1,6 @@
 //! The study's answer, for page and terminal.
 
+use super::caches::{CacheUse, REST, WHOLE};
 use super::tables::{Cell, Results};
 
 impl Results {
@@ -37,6 +38,55 @@ impl Results {
                 saved_time.unwrap_or(0.0)
             ));
         }
+        answer.extend(self.on_caches());
+        answer.extend(self.on_packing());
         answer
+    }
+
+    /// Whether the caches hit while pages miss, as the paper says.
+    fn on_caches(&self) -> Option<String> {
+        let row = |what: &str| self.caches.iter().find(|row| row.what == what);
+        let (whole, rest) = (row(WHOLE)?, row(REST));
+        let hits = |of: &CacheUse| {
+            format!(
+                "{:.1} % hits in the first level, {:.1} % in the second, {:.1} TLB misses per 1,000 words of \
+                 16 KiB pages",
+                of.first_hits * 100.0,
+                of.second_hits * 100.0,
+                of.tlb_per_1000[0]
+            )
+        };
+        let alone =
+            format!("the iteration of Table 1, links and light gone through: {}", hits(whole));
+        let Some(rest) = rest else {
+            return Some(format!("Caches, {alone} (published: over 95)."));
+        };
+        let verdict = match (rest.is_as_published(), whole.is_as_published()) {
+            (true, true) => "as published, over 95 % in both",
+            (true, false) => {
+                "over 95 % in both as published, but only with the rays that the run mostly consists of"
+            }
+            (false, _) => "not over 95 % in both, as was published",
+        };
+        Some(format!("Caches: {verdict}. The run: {}; {alone}.", hits(rest)))
+    }
+
+    /// Who packs huge pages best.
+    fn on_packing(&self) -> Option<String> {
+        let density = |policied: &super::Policied| policied.packing.last().map(|p| p.density);
+        let mut by: Vec<(&str, f64)> = self
+            .policies
+            .iter()
+            .filter_map(|policied| Some((policied.policy.as_str(), density(policied)?)))
+            .collect();
+        by.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let (best, worst) = (by.first()?, by.last()?);
+        Some(format!(
+            "2 MiB pages are filled to {:.1} % by {}, to {:.1} % by {}.",
+            best.1 * 100.0,
+            best.0,
+            worst.1 * 100.0,
+            worst.0
+        ))
     }
 }

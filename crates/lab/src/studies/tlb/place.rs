@@ -1,14 +1,14 @@
 //! A recorded program on a policy: which addresses its words have, and what its pieces of work are.
 
 use super::packing::Packing;
-use super::steps::Steps;
+use super::steps::{Steps, Told};
 use crate::models::dispatch;
 use crate::simulate::memory::Memory;
 use freehold_core::policy::{Policy, Visitor};
 use freehold_core::units::Align;
 use freehold_sim::processors::{Op, Work};
 use freehold_trace::{Event, ObjectId, ProcessId, ReadError, Request, Trace};
-use freehold_workloads::access::{BARRIER, TASK};
+use freehold_workloads::access::{ASIDE, BARRIER, PARTS, TASK};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,8 +60,12 @@ pub struct Sample {
     pub words: u64,
     /// Words whose object was not there: freed just then, or refused by the policy.
     pub unplaced: u64,
-    /// Recorded stretches: iterations of the application.
+    /// Recorded stretches: iterations of the application, with all the work on some of its surfaces.
     pub stretches: u64,
+    /// Words of all other iterations, in small pieces of work.
+    pub part_words: u64,
+    /// Those iterations.
+    pub part_stretches: u64,
     /// Phases in them.
     pub phases: u64,
     /// Pieces of work in them.
@@ -79,6 +83,8 @@ pub struct Sample {
 pub struct Placed {
     /// What the processors do.
     pub work: Work,
+    /// A small share of the rest of the run, piece by piece, without its calls; may be empty.
+    pub parts: Work,
     /// What it is a sample of.
     pub sample: Sample,
     /// How densely pages are filled at the end of the last recorded stretch.
@@ -144,16 +150,29 @@ struct Placer<P> {
     base: u64,
     objects: Vec<Option<Object>>,
     steps: Steps,
+    parts: Steps,
     sample: Sample,
     packing: Vec<Packing>,
+    heard: Heard,
+}
+
+/// What the trace tells of just now.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    /// Accesses at all.
     is_watched: bool,
+    /// Small parts only.
+    is_parts: bool,
+    /// Work goes on that is left out.
+    is_aside: bool,
 }
 
 impl<P: Policy> Placer<P> {
     fn new(policy: P, base: u64) -> Self {
-        let (steps, sample) = (Steps::default(), Sample::default());
+        let (steps, parts) = (Steps::default(), Steps::default());
         let (objects, packing) = (Vec::new(), Vec::new());
-        Placer { policy, base, objects, steps, sample, packing, is_watched: false }
+        let (sample, heard) = (Sample::default(), Heard::default());
+        Placer { policy, base, objects, steps, parts, sample, packing, heard }
     }
 
     fn apply(&mut self, event: &Event) {
@@ -213,41 +232,65 @@ impl<P: Policy> Placer<P> {
     }
 
     fn call(&mut self, op: Op) {
-        if self.is_watched {
+        let Heard { is_watched, is_parts, is_aside } = self.heard;
+        if is_watched && !is_parts && !is_aside {
             self.sample.calls += 1;
             self.steps.call(op);
         }
     }
 
+    /// What the stretch under way is written to.
+    fn steps(&mut self) -> &mut Steps {
+        if self.heard.is_parts { &mut self.parts } else { &mut self.steps }
+    }
+
     fn access(&mut self, object: ObjectId, offset: u64, write: bool) {
-        if offset == BARRIER as u64 || offset == TASK as u64 {
-            return self.mark(object, offset, write);
+        if offset >= PARTS as u64 {
+            return self.mark(object, offset as usize, write);
         }
-        if !self.is_watched {
+        if !self.heard.is_watched {
             return;
         }
         match self.objects.get(object.0 as usize).copied().flatten() {
             Some(Object { payload, size }) if offset < size => {
-                self.steps.touch(payload.addr().get() as u64 - self.base + offset, 1);
+                let address = payload.addr().get() as u64 - self.base + offset;
+                self.steps().touch(address, 1);
             }
             _ => self.sample.unplaced += 1,
         }
     }
 
     /// A mark of the application; see `freehold_workloads::access`.
-    fn mark(&mut self, object: ObjectId, mark: u64, write: bool) {
+    fn mark(&mut self, object: ObjectId, mark: usize, write: bool) {
         let beside = self.objects.get(object.0 as usize).copied().flatten();
         let home = beside.map_or(0, |object| object.payload.addr().get() as u64 - self.base);
-        self.steps.begin_task(home);
-        if mark == TASK as u64 {
+        match mark {
+            PARTS => self.heard.is_parts = true,
+            ASIDE | TASK => {
+                self.heard.is_aside = mark == ASIDE;
+                self.steps().begin_task(home);
+            }
+            BARRIER => {
+                self.steps().begin_task(home);
+                self.steps().end_phase();
+                self.end_stretch(write);
+            }
+            _ => self.sample.unplaced += 1,
+        }
+    }
+
+    /// After a barrier: the stretch goes on, or it ends.
+    fn end_stretch(&mut self, goes_on: bool) {
+        if goes_on {
+            self.heard.is_watched = true;
             return;
         }
-        self.steps.end_phase();
-        if self.is_watched && !write {
+        let Heard { is_watched, is_parts, .. } = std::mem::take(&mut self.heard);
+        self.sample.part_stretches += u64::from(is_watched && is_parts);
+        if is_watched && !is_parts {
             self.sample.stretches += 1;
             self.look();
         }
-        self.is_watched = write;
     }
 
     /// How things lie at the end of a stretch; the last one counts.
@@ -263,6 +306,23 @@ impl<P: Policy> Placer<P> {
 
     fn finish(self) -> Option<Placed> {
         let objects = self.objects.len() as u32;
-        self.steps.finish(objects, self.sample, self.packing)
+        let parts = self.parts.finish(objects);
+        let sample = Sample { part_words: parts.words, ..self.sample };
+        Placed::of(self.steps.finish(objects), parts.work, sample, self.packing)
+    }
+}
+
+impl Placed {
+    /// What was touched and how it lay; `None` if nothing was. Completes the sample.
+    pub(super) fn of(
+        told: Told,
+        parts: Work,
+        sample: Sample,
+        packing: Vec<Packing>,
+    ) -> Option<Placed> {
+        let Told { work, words } = told;
+        let (tasks, phases) = (work.task_ends.len() as u64, work.phase_ends.len() as u64);
+        let sample = Sample { words, tasks, phases, ..sample };
+        (words > 0).then_some(Placed { work, parts, sample, packing })
     }
 }

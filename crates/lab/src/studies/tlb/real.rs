@@ -8,6 +8,7 @@ use super::packing::Packing;
 use super::place::{PlaceError, Placed, Sample};
 use super::steps::Steps;
 use crate::real::Allocator;
+use freehold_sim::processors::Work;
 use freehold_workloads::access::log::{Kind, read};
 use std::ffi::OsString;
 use std::fs::File;
@@ -66,7 +67,7 @@ fn understand(log: &mut impl Read) -> io::Result<Option<Placed>> {
     }
     sample.objects = objects.len() as u64;
     sample.live_bytes = objects.iter().map(|(_, size)| size).sum();
-    Ok(steps.finish(0, sample, Packing::of(&objects)))
+    Ok(Placed::of(steps.finish(0), Work::default(), sample, Packing::of(&objects)))
 }
 
 #[cfg(test)]

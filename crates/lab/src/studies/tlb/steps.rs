@@ -1,9 +1,15 @@
 //! Touched words and marks, one after another, as work for simulated processors.
 
-use super::packing::Packing;
-use super::place::{Placed, Sample};
 use freehold_sim::cache::WORD;
 use freehold_sim::processors::{Op, Work};
+
+/// Everything that was told.
+pub(super) struct Told {
+    /// As work.
+    pub(super) work: Work,
+    /// Words touched.
+    pub(super) words: u64,
+}
 
 /// The work so far.
 #[derive(Default)]
@@ -55,19 +61,11 @@ impl Steps {
         self.work.task_ends.last().copied().unwrap_or(0)
     }
 
-    /// All of it; `None` if no word was touched. The sample is completed.
-    pub(super) fn finish(
-        mut self,
-        objects: u32,
-        mut sample: Sample,
-        packing: Vec<Packing>,
-    ) -> Option<Placed> {
+    /// All of it.
+    pub(super) fn finish(mut self, objects: u32) -> Told {
         self.begin_task(0);
         self.end_phase();
         self.work.objects = objects;
-        sample.words = self.words;
-        sample.tasks = self.work.task_ends.len() as u64;
-        sample.phases = self.work.phase_ends.len() as u64;
-        (self.words > 0).then_some(Placed { work: self.work, sample, packing })
+        Told { work: self.work, words: self.words }
     }
 }

@@ -1,5 +1,6 @@
 //! Table 1, ours beside the published, and the same accesses on other placements and other TLBs.
 
+use super::caches::{CacheUse, cache_uses};
 use super::packing::Packing;
 use super::place::{PlaceError, Placed, Sample, place};
 use super::published::{PROCESSORS, published};
@@ -7,7 +8,9 @@ use super::real::place_really;
 use crate::real::Allocator;
 use crate::simulate::crew;
 use freehold_sim::cache::{ORIGIN_SECOND, R10000_FIRST, Shape};
-use freehold_sim::processors::{Costs, Dealing, MachineSpec, Run, Sharing, run as run_on};
+use freehold_sim::processors::{
+    Costs, Dealing, Found, MachineSpec, Run, Sharing, alone, run as run_on,
+};
 use freehold_sim::tlb::{GOLDEN_COVE, TlbSpec, ZEN_4, r10000};
 use freehold_trace::{ProcessId, Trace};
 use serde::Serialize;
@@ -16,7 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Version of the JSON.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 /// Page lengths of Table 1, as log2.
 pub const PAGES: [u32; 2] = [14, 20];
 /// The TLB's entries are divided by these: the same data against a reach so many times as short, which
@@ -111,17 +114,21 @@ pub struct Results {
     pub policy: String,
     /// What was recorded.
     pub sample: Sample,
+    /// The command that was recorded, with the shares that it tells.
+    pub recorded: String,
     /// Processors of the columns.
     pub processors: Vec<u32>,
     /// Table 1, for each divisor.
     pub table: Vec<Share>,
     /// The main policy's runs with all entries and tasks dealt out in order: why misses fall, or do not.
     pub in_order: Vec<Row>,
+    /// Which words the caches hold, under the main policy.
+    pub caches: Vec<CacheUse>,
     /// Every policy, and every real malloc.
     pub policies: Vec<Policied>,
     /// How sharing the allocator does: the main policy's runs under every scheme.
     pub sharing: Vec<Row>,
-    /// Every run.
+    /// Every run of the main policy.
     pub rows: Vec<Row>,
 }
 
@@ -153,10 +160,14 @@ pub struct Sources<'a> {
     pub process: ProcessId,
     /// Policies that place its objects; the first is that of Table 1.
     pub policies: &'a [&'a str],
-    /// Mallocs under which the application runs for real.
+}
+
+/// The application, to be run under real mallocs.
+pub struct Program<'a> {
+    /// Words of its command; it takes `--access-log`.
+    pub command: &'a [OsString],
+    /// The mallocs.
     pub allocators: &'a [Allocator],
-    /// The application as they run it; takes `--access-log`.
-    pub program: &'a [OsString],
     /// A folder for what it says, some hundreds of megabytes at a time.
     pub folder: &'a Path,
 }
@@ -164,62 +175,69 @@ pub struct Sources<'a> {
 /// Simulates everything. Progress counts runs.
 ///
 /// # Errors
-/// A policy is not known, the trace has no accesses, the application fails under a malloc, or
-/// `interrupted` became true.
+/// A policy is not known, the trace has no accesses, or `interrupted` became true.
 pub fn run(
     sources: &Sources<'_>,
     progress: &mut dyn FnMut(u64, u64),
     interrupted: &AtomicBool,
 ) -> Result<Results, PlaceError> {
-    let Sources { trace, process, policies, allocators, .. } = *sources;
+    let Sources { trace, process, policies } = *sources;
     let Some((&first, others)) = policies.split_first() else { return Err(PlaceError::NoAccesses) };
+    let jobs = main_jobs();
+    let (before, total) = (jobs.len() as u64, (jobs.len() + others.len()) as u64);
     let placed = place(trace, process, first, interrupted)?;
-    let (main, each) = (main_jobs(), placement_jobs());
-    let total = (main.len() + each.len() + others.len() + allocators.len()) as u64;
-    let rows = all(first, &placed, &main, &mut |done| progress(done, total), interrupted)?;
-    let before = main.len() as u64;
-    let own = all(first, &placed, &each, &mut |done| progress(before + done, total), interrupted)?;
-    let sample = placed.sample;
-    let mut found: Vec<Result<_, PlaceError>> = vec![Ok((policied(first, placed, &own), own))];
-    // Each of the others at once with its neighbour: placing is the longer half of their work.
-    let finished = AtomicU64::new(before + each.len() as u64);
+    let rows = all(first, &placed, &jobs, &mut |done| progress(done, total), interrupted)?;
+    let (sample, caches) = (placed.sample, cache_uses(&placed));
+    let mut policied = vec![Policied::of(first, placed)];
+    let finished = AtomicU64::new(before);
     let one = |index: usize| {
         let placed = place(trace, process, others[index], interrupted)?;
-        let rows: Vec<Row> = each.iter().map(|job| job.run(others[index], &placed)).collect();
         finished.fetch_add(1, Ordering::Relaxed);
-        Ok((policied(others[index], placed, &rows), rows))
+        Ok(Policied::of(others[index], placed))
     };
     let tick = || progress(finished.load(Ordering::Relaxed), total);
-    found.extend(crew::work(others.len(), one, tick));
-    // For real, one after another: they measure nothing, but each takes its memory.
-    let before = total - allocators.len() as u64;
-    for (done, allocator) in allocators.iter().enumerate() {
-        progress(before + done as u64, total);
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(PlaceError::Interrupted);
-        }
-        let placed = place_really(sources.program, allocator, sources.folder)?;
-        let name = format!("{} (real)", allocator.name);
-        let rows = all(&name, &placed, &each, &mut |_| (), interrupted)?;
-        found.push(Ok((policied(&name, placed, &rows), rows)));
-    }
-    let mut results = Results {
+    let found: Result<Vec<Policied>, PlaceError> =
+        crew::work(others.len(), one, tick).into_iter().collect();
+    policied.extend(found?);
+    Ok(Results {
         schema_version: SCHEMA_VERSION,
         policy: first.to_owned(),
         sample,
+        recorded: recorded(trace),
         processors: PROCESSORS.to_vec(),
         table: table(&rows),
         in_order: rows.iter().filter(|row| row.dealing == IN_ORDER).cloned().collect(),
-        policies: Vec::new(),
+        caches,
+        policies: policied,
         sharing: rows.iter().filter(|row| is_of_sharing(row)).cloned().collect(),
         rows,
+    })
+}
+
+/// The recorded command, wherever its file lay.
+fn recorded(trace: &Trace) -> String {
+    let command = &trace.header().command;
+    let program = command.first().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+    let arguments = command.iter().skip(1).cloned();
+    program.into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Where the program's mallocs put its objects. They measure no time, so other work may go on beside.
+///
+/// # Errors
+/// The application fails under a malloc, or `interrupted` became true.
+pub fn run_really(
+    program: &Program<'_>,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Policied>, PlaceError> {
+    let one = |allocator: &Allocator| {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(PlaceError::Interrupted);
+        }
+        let placed = place_really(program.command, allocator, program.folder)?;
+        Ok(Policied::of(&format!("{} (real)", allocator.name), placed))
     };
-    for policy in found {
-        let (policied, rows) = policy?;
-        results.policies.push(policied);
-        results.rows.extend(rows);
-    }
-    Ok(results)
+    program.allocators.iter().map(one).collect()
 }
 
 const IN_ORDER: &str = "in order";
@@ -229,16 +247,21 @@ fn is_of_sharing(row: &Row) -> bool {
     row.divisor == 1 && row.page_bytes == 1 << PAGES[0] && row.dealing == BY_HOME
 }
 
-fn policied(policy: &str, placed: Placed, rows: &[Row]) -> Policied {
-    Policied {
-        policy: policy.to_owned(),
-        packing: placed.packing,
-        misses_per_1000: rows.iter().map(per_1000).collect(),
+impl Policied {
+    /// The words of this placement before every TLB, in one pass.
+    fn of(policy: &str, placed: Placed) -> Policied {
+        let tlbs = placement_tlbs();
+        let mut all = Found::default();
+        alone(&placed.work, &tlbs, None).iter().for_each(|phase| all.add(phase));
+        let per_1000 = |(tlb, misses): (&TlbSpec, &u64)| {
+            (tlb.name, 1 << tlb.page_log2, *misses as f64 * 1e3 / all.words.max(1) as f64)
+        };
+        Policied {
+            policy: policy.to_owned(),
+            packing: placed.packing,
+            misses_per_1000: tlbs.iter().zip(&all.tlb_misses).map(per_1000).collect(),
+        }
     }
-}
-
-fn per_1000(row: &Row) -> (&'static str, u64, f64) {
-    (row.tlb, row.page_bytes, row.tlb_misses as f64 * 1e3 / row.accesses.max(1) as f64)
 }
 
 /// Table 1 for every divisor; with all entries also dealt out in order; every sharing scheme at 16 KiB.
@@ -262,12 +285,10 @@ fn main_jobs() -> Vec<Job> {
     jobs
 }
 
-/// Every TLB on one processor.
-fn placement_jobs() -> Vec<Job> {
+/// Every TLB that placements are looked at through.
+fn placement_tlbs() -> Vec<TlbSpec> {
     let old = PAGES.map(r10000);
-    let tlbs = old.into_iter().chain(GOLDEN_COVE[..2].iter().copied()).chain(ZEN_4);
-    let dealing = Dealing::ByHome;
-    tlbs.map(|tlb| Job { tlb, divisor: 1, processors: 1, sharing: INBOX, dealing }).collect()
+    old.into_iter().chain(GOLDEN_COVE[..2].iter().copied()).chain(ZEN_4).collect()
 }
 
 /// Every job on this placement, as many at once as there are processors.

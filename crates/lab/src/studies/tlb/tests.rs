@@ -5,8 +5,7 @@ use super::*;
 use freehold_trace::{
     Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,
 };
-use freehold_workloads::access::{BARRIER, TASK};
-use std::path::Path;
+use freehold_workloads::access::{ASIDE, BARRIER, PARTS, TASK};
 use std::sync::atomic::AtomicBool;
 
 const OBJECTS: u32 = 400;
@@ -64,18 +63,34 @@ fn words_tasks_and_phases_are_found_again() {
 }
 
 #[test]
+fn parts_are_kept_apart_and_what_is_left_out_is_not_called() {
+    let mark = |object, mark: usize, write| access(object, mark as u64, write);
+    let mut events: Vec<Event> = (0..OBJECTS).map(alloc).collect();
+    // A stretch of parts: two words again and again, and a call that does not count.
+    events.extend([mark(0, PARTS, true), mark(0, BARRIER, true), mark(1, TASK, true)]);
+    events.extend((0..100).map(|n| access(n % 2, 0, false)));
+    events.extend([alloc(OBJECTS), mark(0, BARRIER, false)]);
+    // A whole one: a call that counts, one aside that does not, another that does.
+    events.extend([mark(0, BARRIER, true), mark(2, TASK, true), alloc(OBJECTS + 1)]);
+    events.extend([mark(3, ASIDE, true), alloc(OBJECTS + 2), mark(4, TASK, true)]);
+    events.extend([alloc(OBJECTS + 3), access(7, 16, false), mark(0, BARRIER, false)]);
+    let (_folder, trace) = trace(events.into_iter());
+    let placed = place(&trace, ProcessId(0), "best-fit", &AtomicBool::new(false)).unwrap();
+    let sample = placed.sample;
+    assert_eq!((sample.words, sample.part_words, sample.unplaced), (1, 100, 0));
+    assert_eq!((sample.stretches, sample.part_stretches, sample.calls), (1, 1, 2));
+    let uses = caches::cache_uses(&placed);
+    let hits: Vec<(u64, f64)> = uses.iter().map(|row| (row.words, row.either_hits)).collect();
+    assert_eq!(hits, [(1, 0.0), (100, 0.98)]);
+    assert_eq!(uses[1].tlb_per_1000[0], 10.0, "two words on one pair of pages: {uses:?}");
+}
+
+#[test]
 fn the_table_is_scaled_by_its_first_cell_only() {
     let (_folder, trace) = trace(program().into_iter());
     let never = AtomicBool::new(false);
     let policies = ["first-fit", "buddy"];
-    let sources = Sources {
-        trace: &trace,
-        process: ProcessId(0),
-        policies: &policies,
-        allocators: &[],
-        program: &[],
-        folder: Path::new("."),
-    };
+    let sources = Sources { trace: &trace, process: ProcessId(0), policies: &policies };
     let go = || run(&sources, &mut |_, _| {}, &never).unwrap();
     let results = go();
     assert_eq!(results, go(), "the same trace gives the same numbers");

@@ -11,7 +11,7 @@ const COARSE: Settings = Settings {
     least_area: 2e-3,
     converged: 1e-6,
     closure: true,
-    watch_every: 0,
+    watch: Watch { every: 0, patches: 0, units: 0, stops: false },
     memory_limit: u64::MAX,
 };
 
