@@ -3,7 +3,7 @@
 //!
 //! This crate only speaks with people: it parses, checks, shows progress and prints. Everything it
 //! says is computed in `collect`, `trace` and `lab`. It uses the system allocator, so that it can
-//! itself be recorded.
+//! itself be recorded; but for `freehold workload --heap`, which puts a scheme of core's in its place.
 
 mod commands;
 mod embedded;
@@ -11,6 +11,9 @@ mod ui;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
+
+#[global_allocator]
+static MALLOC: freehold_lab::shared_heap::Switch = freehold_lab::shared_heap::Switch;
 
 /// Memory that knows its place: record a program's allocations, replay them under any policy or
 /// allocator, compare.

@@ -10,5 +10,6 @@ pub mod real;
 pub mod report;
 pub mod results;
 pub mod selection;
+pub mod shared_heap;
 pub mod simulate;
 pub mod studies;

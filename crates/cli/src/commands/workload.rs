@@ -1,8 +1,10 @@
 //! `freehold workload`: the programs that come with the command, to be recorded, replayed or looked at.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use freehold_lab::shared_heap::{self, SCHEMES};
 use freehold_workloads::kernels::command as kernel;
 use freehold_workloads::radiosity::command as radiosity;
+use freehold_workloads::radiosity::statistics::HeapStatistics;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -11,8 +13,15 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   freehold workload radiosity --scene cornell --picture box.png
   freehold workload kernel fast
+  freehold workload --heap heaps-with-inboxes radiosity --threads 2
   freehold record -o room.fht -- freehold workload radiosity --threads 2")]
 pub struct Args {
+    /// Serve radiosity's memory by one of the sharing schemes of the library, in place of malloc.
+    #[arg(long, value_name = "SCHEME", value_parser = SCHEMES.map(|scheme| scheme.name))]
+    heap: Option<String>,
+    /// Count who waits for the locks of that scheme; the clock that this takes makes them slower.
+    #[arg(long, requires = "heap")]
+    watch_locks: bool,
     #[command(subcommand)]
     program: Program,
 }
@@ -25,10 +34,34 @@ enum Program {
 
 /// Runs it; the exit status is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
-    match args.program {
-        Program::Radiosity(args) => radiosity::run(&args),
-        Program::Kernel(args) => kernel::run(&args),
+    match (args.program, args.heap) {
+        (Program::Radiosity(program), Some(heap)) => on_heap(&program, &heap, args.watch_locks),
+        (Program::Radiosity(program), None) => radiosity::run(&program),
+        (Program::Kernel(program), None) => kernel::run(&program),
+        (Program::Kernel(_), Some(_)) => bail!("--heap is for radiosity"),
     }
+}
+
+fn on_heap(args: &radiosity::Args, name: &str, watch_locks: bool) -> Result<ExitCode> {
+    let threads = match args.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let threads = u32::try_from(threads).context("so many threads cannot be had")?;
+    let mut serving = shared_heap::switch_on(name, threads, watch_locks)?;
+    radiosity::run_on_heap(args, || {
+        // SAFETY: the workers of the pool sleep once their work is done, and there are no other threads.
+        let found = unsafe { serving.look() }?;
+        Ok(Some(HeapStatistics {
+            scheme: name.to_owned(),
+            heap_bytes: found.heap_bytes,
+            used_bytes: found.used_bytes,
+            external_fragmentation: found.external,
+            locks_taken: found.locks_taken,
+            locks_contended: found.locks_contended,
+            lock_wait_ns: found.lock_wait_ns,
+        }))
+    })
 }
 
 /// The command line that `compare` records when it is given none: this very file.
@@ -39,3 +72,6 @@ pub fn default_program() -> Result<Vec<OsString>> {
     let this = std::env::current_exe().context("the path of this command is not known")?;
     Ok(vec![this.into_os_string(), "workload".into(), "radiosity".into()])
 }
+
+/// Before which word of [`default_program`] `--heap` belongs.
+pub const HEAP_AT: usize = 2;

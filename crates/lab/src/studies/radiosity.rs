@@ -1,7 +1,7 @@
 //! `freehold study radiosity`: the application under every allocator, for real and replayed.
 //!
 //! ```text
-//!   measure   real runs: speed-up over threads beside a loop that allocates nothing, resident memory
+//!   measure   real runs: speed-up over threads beside a loop that allocates nothing, memory, locks
 //!   page      HTML: Figure 1 from the recorded trace, speed-up, memory in use
 //! ```
 //!
@@ -12,14 +12,17 @@
 mod measure;
 mod page;
 
-pub use measure::{MeasureError, Program, RunRow, Summary, loop_seconds, measure, write_rows};
+pub use measure::{
+    Locks, MeasureError, Program, RunRow, Scaled, Server, Summary, loop_seconds, measure, scale,
+    watch_locks, write_rows,
+};
 pub use page::page;
 
 use crate::profile::Point;
 use serde::Serialize;
 
 /// Version of the JSON.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// The paper's Figure 1: bytes allocated, useful bytes, and the share of allocated memory in use.
 pub const PAPER_ALLOCATED: u64 = 120_000_000;
 /// Bytes alive at the end of it.
@@ -28,7 +31,7 @@ pub const PAPER_USEFUL: u64 = 10_000_000;
 pub const PAPER_IN_USE: f64 = 0.86;
 
 /// Figure 1: the recorded program's own profile, the same under any allocator.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Profiled {
     /// Bytes allocated in all.
     pub allocated: u64,
@@ -62,8 +65,12 @@ pub struct Results {
     pub processors: usize,
     /// Figure 1.
     pub profile: Profiled,
-    /// Each allocator and thread count.
+    /// Each malloc and scheme of core's, with each thread count.
     pub allocators: Vec<Summary>,
+    /// Who waits for the schemes' locks.
+    pub locks: Vec<Locks>,
+    /// Ever finer scenes under each.
+    pub scaled: Vec<Scaled>,
     /// Each policy.
     pub policies: Vec<PolicyUse>,
 }
@@ -91,6 +98,41 @@ impl Results {
                 best.allocator, best.speed_up, best.loop_speed_up, best.against_loop, self.processors
             ));
         }
+        answer.extend(self.on_locks());
+        answer.extend(self.on_large_inputs());
         answer
+    }
+
+    /// How often threads wait.
+    fn on_locks(&self) -> Option<String> {
+        let most = self.locks.iter().map(|locks| locks.threads).max()?;
+        let waits = self.locks.iter().filter(|locks| locks.threads == most && locks.taken > 0);
+        let waits: Vec<String> = waits
+            .map(|locks| {
+                let share = locks.contended as f64 * 100.0 / locks.taken as f64;
+                format!("{} {share:.1} %", locks.scheme)
+            })
+            .collect();
+        let shares = waits.join(", ");
+        (!waits.is_empty())
+            .then(|| format!("Calls that find a lock taken, with {most} threads: {shares}."))
+    }
+
+    /// Who fragments on the finest scene.
+    fn on_large_inputs(&self) -> Option<String> {
+        let finest = self.scaled.iter().map(|run| run.epsilon).min_by(f64::total_cmp)?;
+        let in_use = |run: &Scaled| run.useful_bytes as f64 / run.peak_resident.max(1) as f64;
+        let mut of: Vec<&Scaled> = self.scaled.iter().filter(|run| run.epsilon == finest).collect();
+        of.sort_by(|a, b| in_use(b).total_cmp(&in_use(a)));
+        let (best, worst) = (of.first()?, of.last()?);
+        Some(format!(
+            "With {:.0} MB of objects {} keeps {:.0} % of the process's memory in use, {} {:.0} % (the paper, \
+             on its small scene: 86 %).",
+            best.useful_bytes as f64 / 1e6,
+            best.server,
+            in_use(best) * 100.0,
+            worst.server,
+            in_use(worst) * 100.0
+        ))
     }
 }

@@ -25,7 +25,7 @@ mod crew;
 mod export;
 mod heaps;
 mod laws;
-mod locks;
+pub(crate) mod locks;
 mod malloc;
 mod measure;
 mod page;

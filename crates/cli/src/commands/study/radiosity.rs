@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use freehold_lab::profile;
 use freehold_lab::real::INSTALL_HELP;
 use freehold_lab::selection::Selection;
+use freehold_lab::shared_heap::SCHEMES;
 use freehold_lab::simulate::{self, busiest};
 use freehold_lab::studies::radiosity::{
-    self, MeasureError, PolicyUse, Profiled, Program, Results, SCHEMA_VERSION,
+    self, MeasureError, PolicyUse, Profiled, Program, Results, SCHEMA_VERSION, Server,
 };
 use freehold_trace::Trace;
 use std::io::Write;
@@ -20,14 +21,16 @@ use std::sync::atomic::AtomicBool;
 
 /// Run the radiosity application under every allocator, and replay it on policies.
 ///
-/// Measured: speed-up over threads beside a loop that allocates nothing, and resident memory, under each
-/// installed malloc. Recorded once: Figure 1 of Cavin and Alonso, live bytes over bytes allocated.
+/// Measured: speed-up over threads beside a loop that allocates nothing, resident memory, and memory in use as
+/// the scene grows, under each installed malloc and on heaps that threads share under one lock, with a lock
+/// each, and with inboxes. Recorded once: Figure 1 of Cavin and Alonso, live bytes over bytes allocated.
 /// Simulated: the share of memory in use under policies of the registry.
 #[derive(clap::Args)]
 #[command(after_help = format!("Examples:
   freehold study radiosity
   freehold study radiosity --rounds 9 --threads 1,2,4,8
   freehold study radiosity --on glibc,freehold,best-fit
+  freehold study radiosity --scale 2e-5,5e-6,1e-6    larger scenes: 40, 120, 320 MB of objects
   freehold study radiosity --trace room.fht      Figure 1 and policies of another recording
 
 In --out: report.html, results.json and runs.parquet (a row for every real run).
@@ -51,12 +54,26 @@ pub struct Args {
         default_value = "allocators,first-fit,best-fit,good-fit,dmrt,dlmalloc,tlsf,buddy"
     )]
     on: String,
+    /// Leave out the heaps that threads share in the paper's ways.
+    #[arg(long)]
+    no_schemes: bool,
+    /// How fine the larger scenes are: shares of the emitted power that a link may misplace.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2e-5,1e-5",
+        value_parser = fineness)]
+    scale: Vec<f64>,
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-radiosity")]
     out: PathBuf,
-    /// Print the results as JSON (schema version 1: crates/lab/src/studies/radiosity.rs).
+    /// Print the results as JSON (schema version 2: crates/lab/src/studies/radiosity.rs).
     #[arg(long)]
     json: bool,
+}
+
+fn fineness(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("expected a share: a number above 0, at most 1".to_owned()),
+    }
 }
 
 /// Records, replays, measures, prints and writes.
@@ -81,29 +98,58 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let Some((profile, policies)) = replay(&trace, &selection.policies, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
-    let program = Program { command: workload::default_program()? };
-    let mut bar = ui::Progress::new("running the program");
-    let measured = radiosity::measure(
-        &program,
-        &selection.allocators,
-        &args.threads,
-        args.rounds,
-        &mut |done, of| bar.set(done, of),
-        &interrupted,
-    );
-    drop(bar);
-    let (allocators, rows) = match measured {
+    let (measured, rows) = match measure(&args, &selection, &interrupted) {
         Ok(measured) => measured,
-        Err(MeasureError::Interrupted) => return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
-        Err(error) => return Err(error.into()),
+        Err(error) => match error.downcast_ref() {
+            Some(MeasureError::Interrupted) => return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
+            _ => return Err(error),
+        },
     };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let schema_version = SCHEMA_VERSION;
-    let results = Results { schema_version, processors, profile, allocators, policies };
+    let results = Results { profile, policies, ..measured };
     outputs.write_rows(|to| radiosity::write_rows(to, &rows))?;
     outputs.write(&radiosity::page(&results, &command_line(&args)), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// All real runs. The results lack what is not measured.
+fn measure(
+    args: &Args,
+    selection: &Selection,
+    interrupted: &AtomicBool,
+) -> Result<(Results, Vec<radiosity::RunRow>)> {
+    let schemes = SCHEMES.into_iter().filter(|_| !args.no_schemes).map(Server::scheme);
+    let servers: Vec<Server> =
+        selection.allocators.iter().map(Server::malloc).chain(schemes).collect();
+    let program = Program { command: workload::default_program()?, heap_at: workload::HEAP_AT };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut bar = ui::Progress::new("running the program");
+    let mut progress = |done, of| bar.set(done, of);
+    let (allocators, rows) = radiosity::measure(
+        &program,
+        &servers,
+        &args.threads,
+        args.rounds,
+        &mut progress,
+        interrupted,
+    )?;
+    let locks = radiosity::watch_locks(&program, &servers, &args.threads, interrupted)?;
+    drop(bar);
+    let mut bar = ui::Progress::new("larger scenes");
+    let mut progress = |done, of| bar.set(done, of);
+    let threads = processors as u32;
+    let scaled =
+        radiosity::scale(&program, &servers, &args.scale, threads, &mut progress, interrupted)?;
+    let results = Results {
+        schema_version: SCHEMA_VERSION,
+        processors,
+        profile: Profiled::default(),
+        allocators,
+        locks,
+        scaled,
+        policies: Vec::new(),
+    };
+    Ok((results, rows))
 }
 
 /// The command as it could be typed again.
@@ -112,7 +158,11 @@ fn command_line(args: &Args) -> String {
     let (threads, rounds, on) = (threads.join(","), args.rounds, &args.on);
     let trace = args.trace.iter().map(|path| format!(" --trace {}", path.display()));
     let trace: String = trace.collect();
-    format!("freehold study radiosity --threads {threads} --rounds {rounds} --on {on}{trace}")
+    let scale: Vec<String> = args.scale.iter().map(|share| format!("{share:e}")).collect();
+    let (scale, schemes) = (scale.join(","), if args.no_schemes { " --no-schemes" } else { "" });
+    format!(
+        "freehold study radiosity --threads {threads} --rounds {rounds} --on {on}{schemes} --scale {scale}{trace}"
+    )
 }
 
 /// Figure 1 and the policies; `None` when interrupted.
@@ -155,20 +205,51 @@ fn replay(
 fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:18} {:>7} {:>9} {:>9} {:>9} {:>11} {:>12}",
-        "allocator", "threads", "seconds", "speed-up", "the loop", "of the loop", "peak memory"
+        "{:18} {:>7} {:>9} {:>9} {:>9} {:>11} {:>10} {:>12}",
+        "allocator",
+        "threads",
+        "seconds",
+        "speed-up",
+        "the loop",
+        "of the loop",
+        "more work",
+        "peak memory"
     )?;
     for summary in &results.allocators {
         writeln!(
             out,
-            "{:18} {:>7} {:>9.2} {:>9.2} {:>9.2} {:>11.2} {:>12}",
+            "{:18} {:>7} {:>9.2} {:>9.2} {:>9.2} {:>11.2} {:>10.2} {:>12}",
             summary.allocator,
             summary.threads,
             summary.seconds,
             summary.speed_up,
             summary.loop_speed_up,
             summary.against_loop,
+            summary.more_work,
             freehold_lab::human::bytes(summary.peak_resident)
+        )?;
+    }
+    for locks in &results.locks {
+        let (scheme, threads) = (&locks.scheme, locks.threads);
+        writeln!(
+            out,
+            "{scheme:18} {threads:>7} locks taken {:>11}, waited for {:>9}, {:.2} s",
+            locks.taken, locks.contended, locks.wait_s
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:18} {:>9} {:>12} {:>12} {:>9}",
+        "", "epsilon", "objects", "peak memory", "in use"
+    )?;
+    for run in &results.scaled {
+        let in_use = run.useful_bytes as f64 * 100.0 / run.peak_resident.max(1) as f64;
+        let (objects, peak) = (run.useful_bytes, run.peak_resident);
+        let [objects, peak] = [objects, peak].map(freehold_lab::human::bytes);
+        writeln!(
+            out,
+            "{:18} {:>9e} {objects:>12} {peak:>12} {in_use:>7.1} %",
+            run.server, run.epsilon
         )?;
     }
     writeln!(out, "\n{:18} {:>12} {:>9}", "policy", "peak heap", "in use")?;
