@@ -222,3 +222,15 @@ fn threads_share_without_loss() {
         PerThread::<Vec<_>, FirstFitList>::new(region, THREADS as u32).unwrap()
     });
 }
+
+/// To look for a heap that nobody owns must not take one away from its owner.
+#[test]
+fn a_heap_has_one_owner_however_often_it_is_asked_for() {
+    let over =
+        Over::new(1 << 20, |region| PerThread::<Vec<_>, FirstFitList>::new(region, 2).unwrap());
+    let (first, second) = (over.heap.handle(0), over.heap.handle(0));
+    assert!(first.is_some() && second.is_some(), "two heaps, two owners");
+    assert!((0..4).all(|thread| over.heap.handle(thread).is_none()), "no third one");
+    drop(second);
+    assert!(over.heap.handle(0).is_some(), "the one that was given back");
+}

@@ -177,7 +177,8 @@ where
             let own = &self.heaps[number];
             let taken = own.owned.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
             let base = self.base + number * self.each;
-            taken.is_ok().then_some(Owner { all: self, own, base })
+            // Made only if it was taken: to drop an owner is to give its heap back.
+            taken.is_ok().then(|| Owner { all: self, own, base })
         })
     }
 
