@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod completions;
 pub mod export;
+pub mod hotplug;
 pub mod import;
 pub mod info;
 pub mod man;

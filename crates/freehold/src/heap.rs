@@ -166,21 +166,35 @@ impl Private {
 
     /// Runs `work` with a cache that is ours meanwhile; `None` when there is no memory for one.
     fn with_cache<R>(&self, work: impl FnOnce(&Cache) -> R) -> Option<R> {
-        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread pointers differ in their middle bits.
-        let number = (word::identity() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
-        let slot = self.slots.get(number % SLOTS)?;
+        let slot = self.slots.get(slot_number() % SLOTS)?;
         let done = slot.lock.with(HEAP.machine(), || {
             if slot.cache.get().is_null() {
                 slot.cache.set(ptr::from_ref(self.heap.attach()?));
             }
             // SAFETY: a heap's caches live as long as the heap.
-            Some(work(unsafe { &*slot.cache.get() }))
+            let cache = unsafe { &*slot.cache.get() };
+            let done = work(cache);
+            if self.heap.is_stray(cache) {
+                self.empty(slot);
+            }
+            Some(done)
         });
         self.stop_if_late();
         if self.heap.wants_purge() {
             purger::call();
         }
         done
+    }
+}
+
+/// On which slot the calling thread falls. Where there are several memories, threads of different nodes fall on different
+/// slots as long as there are two for each, so that each slot's cache is of its threads' node.
+fn slot_number() -> usize {
+    // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread pointers differ in their middle bits.
+    let hash = (word::identity() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
+    match HEAP.machine().nodes().and_then(|nodes| nodes.here()) {
+        Some(node) => node.index() * 2 + hash % 2,
+        None => hash,
     }
 }
 

@@ -26,6 +26,8 @@ fn a_node_is_left_while_the_program_runs() {
     let [moved, by_kernel, _] = told["moved"][..] else { panic!("{}", done.stdout) };
     assert!(before > 16 << 20, "{before} bytes were there");
     assert_eq!((told["wrong"][0], told["bound"][0]), (0, 1));
+    let [own, all_of_heap] = told["followed"][..] else { panic!("{}", done.stdout) };
+    assert!(own * 100 >= all_of_heap * 99, "{own} of {all_of_heap} on the thread's own node");
     assert_eq!(told["after"], [0, 0], "in heaps, in all");
     assert_eq!(told["later"], [0], "and none came");
     assert!(moved * 100 <= before * 105 && by_kernel * 100 <= all * 105, "{moved}, {by_kernel}");

@@ -17,14 +17,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("workloads", &[]),
     ("guest", &["core"]),
     ("stepper", &[]),
+    ("hotplug", &["core"]),
     ("collect", &["record", "trace"]),
     ("sim", &["core"]),
     ("lab", &["core", "os", "trace", "collect", "replayer", "sim", "stepper", "workloads"]),
-    ("cli", &["core", "trace", "collect", "lab", "workloads"]),
+    ("cli", &["core", "trace", "collect", "hotplug", "lab", "workloads"]),
 ];
 
 /// What only tests may use, whoever they are.
-const TESTS_MAY_USE: &[&str] = &["testkit", "trace", "lab"];
+const TESTS_MAY_USE: &[&str] = &["testkit", "trace", "lab", "guest"];
 
 /// Paths that core must never name: it is a state machine without a world (DESIGN, rule 1).
 const ABSENT_FROM_CORE: &[&str] = &["std::", "libc::", "extern crate std", "thread_local!"];

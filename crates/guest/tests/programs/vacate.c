@@ -134,6 +134,19 @@ static void bound_heap(void) {
   CHECK(freehold_heap_bind(heap, NODES) == -1 && errno == EINVAL);
   CHECK(freehold_heap_bind(heap, -1) == 0);
   puts("bound 1");
+  // Bound to none, it gives everyone memory of his own node.
+  memset(where, 0, sizeof where);
+  size_t own = 0;
+  for (int i = 0; i < COUNT; i++) {
+    if (i % (COUNT / NODES) == 0) stay_on(i / (COUNT / NODES));
+    char *block = freehold_heap_malloc(heap, SIZE);
+    memset(block, 1, SIZE);
+    size_t before = where[i / (COUNT / NODES)];
+    add_where(block, SIZE, where);
+    own += where[i / (COUNT / NODES)] - before;
+  }
+  printf("followed %zu %d\n", own, COUNT * SIZE);
+  stay_on(0);
 }
 
 int main(void) {

@@ -19,6 +19,7 @@ use super::policy::Policy;
 use super::request::{Class, Frame, Kind, Request, SetId};
 use super::table::Begins;
 use crate::machine::Probe;
+use core::cmp::Reverse;
 
 /// Who holds the pages.
 pub trait Owner {
@@ -78,6 +79,21 @@ impl Eagerness {
             lasting_ms: 0,
             break_even_us: 0,
         }
+    }
+
+    /// Whether a set of so many frames, so many used, is empty enough to be emptied.
+    pub fn empties(&self, used: u32, frames: u32) -> bool {
+        u64::from(used) * 1_000 <= u64::from(frames) * u64::from(self.most_used)
+    }
+
+    /// Whether `room` frames elsewhere are enough for `needed` ones, with the slack left over.
+    pub fn has_room(&self, room: u32, needed: u32) -> bool {
+        u64::from(room) >= u64::from(needed) + u64::from(self.slack)
+    }
+
+    /// The emptiest is the greatest, the lowest of those that are equally empty.
+    pub fn rank(free: u32, index: usize) -> (u32, Reverse<usize>) {
+        (free, Reverse(index))
     }
 }
 
@@ -245,7 +261,9 @@ impl Migrator {
         while let Some(set) = self.candidate(frames, from) {
             from = set.index() + 1;
             let used = frames.table.sets[set.index()].frames - frames.table.sets[set.index()].free;
-            let room = frames.room(Some(set)) >= pending + used + slack + self.passing;
+            let needed = pending + used + self.passing;
+            let room =
+                Eagerness { slack, ..self.eagerness }.has_room(frames.room(Some(set)), needed);
             let fits = room && u64::from(pending + used) * 1_000 <= self.earned;
             let done = match (fits, self.eagerness.order) {
                 (true, _) => frames.isolate(set, probe).is_err(),
@@ -266,20 +284,18 @@ impl Migrator {
     /// The next set worth emptying: the emptiest, or the lowest from `from` on.
     fn candidate<P: Policy>(&self, frames: &Frames<'_, P>, from: usize) -> Option<SetId> {
         let worth = |(_, bank): &(usize, &Bank)| {
-            let used = u64::from(bank.frames - bank.free);
+            let used = bank.frames - bank.free;
             bank.usable()
                 && bank.unmovable == 0
                 && bank.skip == 0
                 && !bank.has(Bank::NOMIG)
                 && frames.policy.pool(bank.pool) != Some(Class::Kernel)
-                && used * 1_000 <= u64::from(bank.frames) * u64::from(self.eagerness.most_used)
-                && self.pays(used)
+                && self.eagerness.empties(used, bank.frames)
+                && self.pays(used.into())
         };
         let mut all = frames.table.sets.iter().enumerate().filter(worth);
         let found = match self.eagerness.order {
-            Order::Emptiest => {
-                all.max_by_key(|(index, bank)| (bank.free, core::cmp::Reverse(*index)))
-            }
+            Order::Emptiest => all.max_by_key(|(index, bank)| Eagerness::rank(bank.free, *index)),
             Order::Lowest => all.find(|(index, _)| *index >= from),
         };
         found.map(|(index, _)| SetId(index as u16))
@@ -301,7 +317,7 @@ impl Migrator {
     ) {
         while let Some(set) = leaving(frames).max_by_key(|set| {
             let bank = &frames.table.sets[set.index()];
-            (bank.free, core::cmp::Reverse(*set))
+            Eagerness::rank(bank.free, set.index())
         }) {
             match self.empty_set(frames, set, owner, pass, probe) {
                 Emptied::Vacant => self.switch_off(frames, set, pass, probe),

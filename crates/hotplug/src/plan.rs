@@ -1,0 +1,157 @@
+//! Which blocks to take offline: the rules are those by which `core::frames::pages` empties banks.
+//!
+//! A bank is a memory block here, or several that interleaving ties together. The emptiest set goes first, which frees
+//! most for the least copying; a set goes only if all of its blocks can, and the rest of the machine has room for what is
+//! in it and a slack besides. Linux moves pages to *other* nodes as long as there are any (mm/memory_hotplug.c,
+//! `do_migrate_range`), so where there are several, room means room there.
+
+use crate::blocks::{Block, Machine, Verdict};
+use freehold_core::frames::pages::Interleave;
+use freehold_core::frames::pages::migrate::Eagerness;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Blocks of this node only.
+    pub node: Option<u32>,
+    /// Enough when so many blocks are in the plan.
+    pub most_blocks: Option<u64>,
+    /// Sets with more used frames than this stay, in thousandths.
+    pub most_used: u32,
+    /// Frames that stay free beside what must; `None` is half a set.
+    pub slack: Option<u64>,
+    /// How blocks are tied.
+    pub interleave: Interleave,
+}
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        let half = Eagerness::of(0).most_used;
+        Wanted {
+            node: None,
+            most_blocks: None,
+            most_used: half,
+            slack: None,
+            interleave: Interleave::None,
+        }
+    }
+}
+
+/// Blocks that go together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Set {
+    /// Their numbers.
+    pub blocks: Vec<u64>,
+    /// Frames that must move.
+    pub migrated: u64,
+    /// Frames that it has.
+    pub frames: u64,
+}
+
+impl Set {
+    fn free(&self) -> u64 {
+        self.frames - self.migrated
+    }
+}
+
+/// What shall go, in this order.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Plan {
+    /// See [`Set`].
+    pub sets: Vec<Set>,
+    /// Sets that could go, but for which there is no room elsewhere, or that are too full.
+    pub left: Vec<Set>,
+}
+
+impl Plan {
+    /// Makes a plan.
+    pub fn new(machine: &Machine, wanted: &Wanted) -> Plan {
+        let mut sets = candidates(machine, wanted);
+        let frames = machine.frames() * u64::from(wanted.interleave.width());
+        let eagerness =
+            Eagerness { most_used: wanted.most_used, ..Eagerness::of(frames32(frames)) };
+        let slack = wanted.slack.map_or(eagerness.slack, frames32);
+        let eagerness = Eagerness { slack, ..eagerness };
+        // The emptiest first.
+        sets.sort_by_key(|set| {
+            let first = set.blocks.first().map_or(0, |&number| number as usize);
+            std::cmp::Reverse(Eagerness::rank(frames32(set.free()), first))
+        });
+        let mut plan = Plan::default();
+        for set in sets {
+            let used = frames32(set.migrated);
+            let enough = wanted.most_blocks.is_some_and(|most| plan.blocks() >= most);
+            let room = frames32(plan.room(machine, &set));
+            let goes = !enough
+                && eagerness.empties(used, frames32(set.frames))
+                && eagerness.has_room(room, frames32(plan.migrated()).saturating_add(used));
+            if goes { plan.sets.push(set) } else { plan.left.push(set) }
+        }
+        plan
+    }
+
+    /// How many blocks go.
+    pub fn blocks(&self) -> u64 {
+        self.sets.iter().map(|set| set.blocks.len() as u64).sum()
+    }
+
+    /// Frames that must move.
+    pub fn migrated(&self) -> u64 {
+        self.sets.iter().map(|set| set.migrated).sum()
+    }
+
+    /// Frames that what is in `next` can move to: what zones can spare, less what of it goes itself.
+    fn room(&self, machine: &Machine, next: &Set) -> u64 {
+        let node = |number: &u64| machine.block(*number).and_then(|block| block.node);
+        let leaving = next.blocks.first().and_then(node);
+        let mut spare: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        for zone in &machine.zones {
+            *spare.entry(Some(zone.node)).or_default() += zone.spare();
+        }
+        for set in self.sets.iter().chain([next]) {
+            for block in set.blocks.iter().filter_map(|&number| machine.block(number)) {
+                let spare = spare.entry(block.node).or_default();
+                *spare = spare.saturating_sub(block.pages.free);
+            }
+        }
+        if spare.len() > 1 && leaving.is_some() {
+            spare.remove(&leaving);
+        }
+        spare.values().sum()
+    }
+}
+
+/// Sets all of whose blocks can go.
+fn candidates(machine: &Machine, wanted: &Wanted) -> Vec<Set> {
+    let mut sets: BTreeMap<(Option<u32>, u16), Vec<&Block>> = BTreeMap::new();
+    let mut first: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+    for block in &machine.blocks {
+        // Banks are counted from a node's first.
+        let first = *first.entry(block.node).or_insert(block.number);
+        let set = wanted.interleave.set_of(frames32(block.number - first));
+        sets.entry((block.node, set.0)).or_default().push(block);
+    }
+    let width = wanted.interleave.width() as usize;
+    let ours =
+        sets.into_iter().filter(|((node, _), _)| wanted.node.is_none() || wanted.node == *node);
+    ours.map(|(_, blocks)| blocks)
+        .filter(|blocks| blocks.len() == width && blocks.iter().any(|block| block.is_online()))
+        .filter(|blocks| {
+            blocks.iter().all(|block| block.can_go() || block.verdict == Verdict::Offline)
+        })
+        .map(|blocks| {
+            let online = blocks.iter().filter(|block| block.is_online());
+            Set {
+                blocks: online.clone().map(|block| block.number).collect(),
+                migrated: online.clone().map(|block| block.pages.movable).sum(),
+                frames: online.count() as u64 * machine.frames(),
+            }
+        })
+        .collect()
+}
+
+fn frames32(frames: u64) -> u32 {
+    u32::try_from(frames).unwrap_or(u32::MAX)
+}
