@@ -102,6 +102,18 @@ impl Plan {
         self.sets.iter().map(|set| set.migrated).sum()
     }
 
+    /// Frames that are moved at most. Linux isolates a block only while it goes, so what left one may have moved into
+    /// another that goes later, and moves again; `core::frames::pages` isolates all before.
+    pub fn migrated_at_most(&self) -> u64 {
+        let mut homeless = 0;
+        let cost = self.sets.iter().map(|set| {
+            let cost = set.migrated + set.free().min(homeless);
+            homeless += set.migrated;
+            cost
+        });
+        cost.sum()
+    }
+
     /// Frames that what is in `next` can move to: what zones can spare, less what of it goes itself.
     fn room(&self, machine: &Machine, next: &Set) -> u64 {
         let node = |number: &u64| machine.block(*number).and_then(|block| block.node);

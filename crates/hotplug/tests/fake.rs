@@ -169,6 +169,14 @@ fn the_emptiest_goes_first_as_long_as_there_is_room() {
     // 175 - 64 - 44 = 67 are enough for 20 and a slack of half a block, 32, but not of 48.
     let careful = |slack| planned(&Plan::new(&machine, &Wanted { slack, ..all() }));
     assert_eq!((careful(None).len(), careful(Some(48)).len()), (2, 1));
+    // What leaves block 1 may move into block 2, which has room for it, and from there again.
+    let mut roomy = Fake::new();
+    for used in [0, 20, 30] {
+        roomy.used(used);
+    }
+    roomy.block(0, "Movable", "online", [(SLAB, 1), (FREE, 0), (FREE, 0)]);
+    let plan = Plan::new(&roomy.machine(), &Wanted { most_blocks: Some(3), ..all() });
+    assert_eq!((plan.migrated(), plan.migrated_at_most()), (50, 70));
     // Sets more than half full stay by default, and so does what nobody asked for.
     let some = Wanted { most_blocks: Some(1), ..all() };
     assert_eq!(planned(&Plan::new(&machine, &some)), [[2]]);

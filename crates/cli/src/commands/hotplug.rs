@@ -199,6 +199,7 @@ fn plan_document(machine: &Machine, plan: &Plan) -> serde_json::Value {
         "promised_blocks": plan.blocks(),
         "promised_bytes": plan.blocks() * machine.block_bytes,
         "migrated_bytes": plan.migrated() * machine.page_bytes,
+        "migrated_at_most_bytes": plan.migrated_at_most() * machine.page_bytes,
         "free_bytes": machine.free() * machine.page_bytes,
         "offline_bytes": machine.offline() * machine.page_bytes,
         "c": machine.c(),

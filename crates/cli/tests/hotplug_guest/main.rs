@@ -48,8 +48,9 @@ fn folder() -> &'static Path {
 fn compile() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hotplug_guest/churn.c");
     let program = folder().join(format!("churn-{}", std::process::id()));
-    let output = Command::new("cc").args(["-O1", "-fno-builtin", "-o"]).args([&program, &source]);
-    match output.output() {
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-fno-builtin", "-o"]).args([&program, &source]);
+    match compiler.output() {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr))
         }
@@ -145,19 +146,19 @@ fn blocks_go_offline_as_promised_and_come_back() {
     let done = run();
     let runs = ["freehold", "glibc"].map(|malloc| (malloc, Run::of(&done, malloc)));
     println!(
-        "{:9} offline MiB, promised, migrated MiB, free before, c, c of empty blocks only",
-        ""
+        "malloc; MiB offline, promised, moved, in the plan's blocks, free before; c, c of empty blocks only"
     );
     for (malloc, run) in &runs {
         let off = Run::number(&run.apply["after"], "offline_bytes");
         let promised = Run::number(&run.plan, "promised_bytes");
-        let planned = Run::number(&run.plan, "migrated_bytes");
+        let most = Run::number(&run.plan, "migrated_at_most_bytes");
+        let planned = Run::number(&run.plan, "migrated_bytes") >> 20;
         let (nothing, c) = run.shares();
         let [off, promised, migrated, free] =
             [off, promised, run.migrated, Run::number(&run.plan, "free_bytes")].map(|n| n >> 20);
-        println!("{malloc:9} {off} {promised} {migrated} {free} {c:.3} {nothing:.3}");
+        println!("{malloc:9} {off} {promised} {migrated} {planned} {free} {c:.3} {nothing:.3}");
         assert!(off >= promised, "{malloc}: {off} of {promised} MiB");
-        assert!(run.migrated <= planned * 11 / 10 + (8 << 20), "{migrated} MiB of {planned} bytes");
+        assert!(run.migrated <= most * 11 / 10 + (8 << 20), "{migrated} MiB of {most} bytes");
         assert!(c >= nothing, "{malloc}: {c} with a plan, {nothing} without");
     }
     let [freehold, glibc] = runs.map(|(_, run)| run);

@@ -84,10 +84,11 @@ pub fn plan(out: &mut dyn Write, machine: &Machine, plan: &Plan) -> io::Result<(
     }
     writeln!(
         out,
-        "{} blocks, {}, for {} that must move; {} more could go but are too full, or find no room",
+        "{} blocks, {}, for {} that must move (at most {} with what moves twice); {} more could go but are too full, or find no room",
         plan.blocks(),
         human::bytes(plan.blocks() * machine.block_bytes),
         human::bytes(plan.migrated() * machine.page_bytes),
+        human::bytes(plan.migrated_at_most() * machine.page_bytes),
         plan.left.len(),
     )
 }
