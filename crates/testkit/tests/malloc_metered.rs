@@ -1,0 +1,75 @@
+//! Metered caches: exactly so many allocations of a class pass as were paid for, whatever is freed meanwhile.
+
+use freehold_core::heap::NodeHeap;
+use freehold_core::size_class::class_of;
+use freehold_testkit::failing_machine::FailingMachine;
+use std::collections::BTreeSet;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// Allocates blocks of `size` bytes, and frees one after two in three, until an allocation finds that its stack is
+/// empty and nothing is left to pay for another; over and over.
+fn count_gaps(size: usize, gaps: &[u32]) {
+    let heap = NodeHeap::new(FailingMachine::with_reservations(64 << 20));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    let cache = heap.attach().expect("memory");
+    cache.meter();
+    let class = class_of(size).expect("a class");
+    let (mut random, mut held, mut live) = (Random(size as u64), Vec::new(), BTreeSet::new());
+    for gap in gaps {
+        let (mut left, mut passed) = (*gap, 0);
+        loop {
+            let mut block = cache.take_class(class);
+            if block.is_null() {
+                if left == 0 {
+                    break;
+                }
+                block = heap.allocate_metered(cache, class, &mut left);
+            }
+            assert!(!block.is_null() && live.insert(block.addr()), "{block:p} is handed out twice");
+            held.push(block);
+            passed += 1;
+            if random.below(3) != 0 {
+                let block = held.swap_remove(random.below(held.len()));
+                live.remove(&block.addr());
+                // SAFETY: allocated above, and freed once.
+                assert!(unsafe { heap.give_metered(cache, block) }, "a block of its own");
+            }
+        }
+        assert_eq!(passed, *gap, "of {size} bytes");
+    }
+    for block in held {
+        // SAFETY: as above.
+        unsafe { heap.free(cache, block) }.expect("a block in use");
+    }
+    heap.detach(cache);
+    heap.purge(true);
+    heap.check().expect("whole");
+}
+
+#[test]
+fn an_allocation_that_finds_nothing_is_the_one_after_the_gap() {
+    for size in [16, 100, 1000, 5000] {
+        count_gaps(size, &[1, 2, 7, 1, 64, 65, 1000, 3, 300]);
+    }
+}
+
+#[test]
+fn misuse_is_no_block_of_its_own() {
+    let heap = NodeHeap::new(FailingMachine::with_reservations(64 << 20));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    let cache = heap.attach().expect("memory");
+    cache.meter();
+    let block = heap.allocate(cache, 100);
+    let outside = std::ptr::from_ref(&heap).cast_mut().cast::<u8>();
+    // SAFETY: of the block nobody knows any more; the other two are refused.
+    let freed = [block, block, outside].map(|it| unsafe { heap.give_metered(cache, it) });
+    assert_eq!(freed, [true, false, false]);
+}
