@@ -53,7 +53,7 @@ pub struct Sample {
     /// What could be off at best: with K sets pinned (kernel pages, shared), of S frames each and U unmovable frames in
     /// them, M movable frames need K + max(0, ceil((M - (K S - U)) / S)) sets, in every zone.
     pub best: u64,
-    /// And of any policy, wherever the kernel's pages lie: each zone's used frames in as few sets as hold them.
+    /// And wherever the kernel's pages lie: the used frames of each zone in as few sets as hold them.
     pub best_of_any: u64,
     /// Free in sets that are pinned.
     pub pinned_free: u64,

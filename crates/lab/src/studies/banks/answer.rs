@@ -60,7 +60,7 @@ pub fn answer(results: &Results) -> Vec<String> {
         let most = |get: fn(&Row) -> f64| of.iter().map(|row| get(row)).fold(0.0, f64::max);
         answer.push(format!(
             "With every parameter of the {workload} workload moved by up to half, {reached} of {} runs of fullest-first have a c of \
-             at least {goal}; the least is {:.3} (seed {}, where no policy could pass {:.3}), the most copying {:.3} pages for each \
+             at least {goal}; the least is {:.3} (seed {}, where {:.3} could not be passed), the most copying {:.3} pages for each \
              freed, the most of another node's memory {:.0} %.",
             of.len(),
             worst.c,

@@ -103,7 +103,7 @@ pub struct Row {
     pub free_mean: f64,
     /// c: mean over time of memory off over memory free.
     pub c: f64,
-    /// The c that no policy could pass, however much it copied: each zone's pages in as few sets as hold them.
+    /// The c that could not be passed, however much was copied: the pages that each zone has in as few sets as hold them.
     pub c_bound: f64,
     /// The least that it ever was, from the end of the first tenth on.
     pub c_min: f64,

@@ -247,8 +247,9 @@ impl Page<'_> {
         }
         out.push_str(
             "<h2 id=\"robust\">Other seeds, other parameters</h2><p>Every parameter of a workload times its own share between \
-             0.5 and 1.5, drawn by the seed. c at best is what no \
-             policy could pass, however much it copied: the pages of each zone in as few sets as hold them. More: <code>--set robust_seeds=100</code>.</p>",
+             0.5 and 1.5, drawn by the seed. c at best is what \
+             nobody could pass with the pages of each zone where they are, however much was copied: all of them in as few sets \
+             as hold them. More: <code>--set robust_seeds=100</code>.</p>",
         );
         let table = self.rows_table(&self.results.robustness, "Other seeds");
         self.figure(

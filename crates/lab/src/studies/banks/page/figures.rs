@@ -124,7 +124,7 @@ pub fn footprints(results: &Results, command: &str, out: &mut String) {
         );
     }
     drawing.push_str(
-        "<p class=\"key\">Black: kernel pages. Else the stronger the colour, the more of the section is used; palest: nothing.</p>",
+        "<p class=\"key\">Black (white on a dark page): kernel pages. Else the stronger the colour, the more of the section is used; palest: nothing.</p>",
     );
     let lead = "Every square is a section, in the order of addresses, at the end. The thesis shows more than 170 of 256 black \
                 under Linux, and black ones only at the start of each zone under adaptive-buddy.";
