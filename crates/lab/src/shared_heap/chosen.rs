@@ -157,22 +157,26 @@ impl Heaps {
         }
     }
 
-    /// What the heaps hold. Walks them, and allocates nothing meanwhile.
+    /// What the heaps hold, and what was seen of their locks until now. Walks them, and allocates nothing
+    /// meanwhile.
     pub fn look(&mut self) -> Result<HeapsUse, HeapError> {
         let mut survey = Survey::default();
         let seen = match &mut self.chosen {
             Chosen::OneBest(heap) => {
+                let seen = heap.lock().seen();
                 heap.inspect(|policy| survey.add(policy));
-                heap.lock().seen()
+                seen
             }
             Chosen::OneFirst(heap) => {
+                let seen = heap.lock().seen();
                 heap.inspect(|policy| survey.add(policy));
-                heap.lock().seen()
+                seen
             }
             Chosen::Each(heap) => {
-                heap.inspect(|policy| survey.add(policy));
                 let locks = heap.stripes().iter().map(|stripe| stripe.lock().seen());
-                locks.fold(Seen::default(), Seen::plus)
+                let seen = locks.fold(Seen::default(), Seen::plus);
+                heap.inspect(|policy| survey.add(policy));
+                seen
             }
             Chosen::Inboxes(inboxes) => {
                 inboxes.inspect(|policy| survey.add(policy));
