@@ -10,7 +10,8 @@ fn layout(size: usize, align: usize) -> Layout {
 #[test]
 fn what_one_thread_frees_another_allocated() {
     for scheme in SCHEMES {
-        let mut heaps = Heaps::new(scheme.name, 4, true).unwrap();
+        // Threads are numbered through the process's life, over all schemes and tests.
+        let mut heaps = Heaps::new(scheme.name, 64, true).unwrap();
         let (send, receive) = channel::<(usize, usize)>();
         std::thread::scope(|scope| {
             for thread in 0..3 {
