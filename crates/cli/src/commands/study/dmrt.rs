@@ -35,7 +35,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-dmrt")]
     out: PathBuf,
-    /// Count the instructions of the allocators' calls, too, in one attempt of each case: a minute more.
+    /// Count the instructions of the allocators' calls, too, in one attempt of each case: minutes more.
     #[arg(long)]
     instructions: bool,
     /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/dmrt/results.rs).
