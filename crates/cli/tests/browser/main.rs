@@ -118,7 +118,7 @@ fn on_a_trace(words: &str, full: &Full) {
 }
 
 fn study_radiosity() {
-    let words = "radiosity --threads 1 --rounds 1 --on glibc,first-fit,dmrt";
+    let words = "radiosity --threads 1 --rounds 1 --on glibc,first-fit,dmrt --scale 1e-3";
     on_a_trace(words, &Full { tall: 1000, drawn: 1 });
 }
 
