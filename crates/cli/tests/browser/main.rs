@@ -117,8 +117,10 @@ fn on_a_trace(words: &str, full: &Full) {
     study(&format!("{words} --trace {}", folder.path().join("shell.fht").display()), full);
 }
 
+/// Without the shared heaps: a debug build checks every block of theirs, for minutes.
 fn study_radiosity() {
-    let words = "radiosity --threads 1 --rounds 1 --on glibc,first-fit,dmrt --scale 1e-3";
+    let words =
+        "radiosity --threads 1 --rounds 1 --on glibc,first-fit,dmrt --no-schemes --scale 1e-3";
     on_a_trace(words, &Full { tall: 1000, drawn: 1 });
 }
 
