@@ -119,6 +119,8 @@ fn fits_under_threads_are_measured_beside_the_mallocs() {
         "runs=1",
         // However slow the machine: nothing is left out for its time.
         "cell_ms=600000",
+        "limit_ms=600000",
+        "lengths.counts=[1,2]",
         "on.fits=best-fit",
         "threads.counts=[1,2]",
         "threads.iterations=1",
