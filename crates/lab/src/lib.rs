@@ -1,6 +1,7 @@
 //! The laboratory: replay a trace under any policy or allocator, compare, report.
 
 pub mod compare;
+mod holdings;
 pub mod human;
 pub mod measure;
 pub mod models;

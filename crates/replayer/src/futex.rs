@@ -1,6 +1,6 @@
 //! Sleeping in the kernel until a word changes; in loom's models, under loom's scheduler.
 //!
-//! Chosen once, here (`--cfg loom`): [`crate::turn`], which is proved, imports its atomics from here.
+//! Chosen once, here (`--cfg loom`): [`crate::turn`], which loom checks, imports its atomics from here.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, Ordering, fence};

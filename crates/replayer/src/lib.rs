@@ -1,6 +1,6 @@
 //! What the laboratory and the replayer program agree on: the flat file of a prepared process, and
-//! the histogram in which latencies come back. Also how threads wait for their [`turn`], where it
-//! can be proved.
+//! the histogram in which latencies come back. Also how threads wait for their [`turn`], where loom
+//! can check it.
 //!
 //! The library allocates nothing; the program beside it (`main.rs`) is the only
 //! place where the tested malloc is called. Neighbours: `lab::real::prepare` writes the flat file,

@@ -1,14 +1,14 @@
 //! The schemes that a process can be served by, and what they stand for.
 
 use super::{HeapError, HeapsUse, number};
+use crate::holdings::Holdings;
 use crate::simulate::Memory;
 use crate::studies::threads::locks::{Metered, Seen};
 use freehold_core::blocks::{BestFit, FirstFit, Region};
-use freehold_core::check::Broken;
 use freehold_core::heap::sharing::{
     Handle, OneLock, OwnHeap, Owner, Parked, PerThread, Sharing, Striped,
 };
-use freehold_core::policy::{Inspect, Policy};
+use freehold_core::policy::Policy;
 use freehold_core::units::Align;
 use freehold_os::Linux;
 use std::alloc::Layout;
@@ -160,30 +160,30 @@ impl Heaps {
     /// What the heaps hold, and what was seen of their locks until now. Walks them, and allocates nothing
     /// meanwhile.
     pub fn look(&mut self) -> Result<HeapsUse, HeapError> {
-        let mut survey = Survey::default();
+        let mut holds = Holdings::default();
         let seen = match &mut self.chosen {
             Chosen::OneBest(heap) => {
                 let seen = heap.lock().seen();
-                heap.inspect(|policy| survey.add(policy));
+                heap.inspect(|policy| holds.add(policy));
                 seen
             }
             Chosen::OneFirst(heap) => {
                 let seen = heap.lock().seen();
-                heap.inspect(|policy| survey.add(policy));
+                heap.inspect(|policy| holds.add(policy));
                 seen
             }
             Chosen::Each(heap) => {
                 let locks = heap.stripes().iter().map(|stripe| stripe.lock().seen());
                 let seen = locks.fold(Seen::default(), Seen::plus);
-                heap.inspect(|policy| survey.add(policy));
+                heap.inspect(|policy| holds.add(policy));
                 seen
             }
             Chosen::Inboxes(inboxes) => {
-                inboxes.inspect(|policy| survey.add(policy));
+                inboxes.inspect(|policy| holds.add(policy));
                 Seen::default()
             }
         };
-        survey.seen(seen)
+        in_use(&holds, seen)
     }
 }
 
@@ -233,46 +233,17 @@ impl<P: Policy + Send + 'static> Inboxes<P> {
     }
 }
 
-/// What all policies of a scheme hold.
-#[derive(Default)]
-struct Survey {
-    heap_bytes: u64,
-    used_bytes: u64,
-    free_bytes: u64,
-    longest: u64,
-    broken: Option<Broken>,
-}
-
-impl Survey {
-    fn add(&mut self, policy: &impl Inspect) {
-        self.broken = self.broken.or(policy.check().err());
-        let totals = policy.totals();
-        self.heap_bytes += totals.peak_extent;
-        self.used_bytes += totals.used();
-        let mut start = None;
-        policy.for_each_block(|block| {
-            let start = *start.get_or_insert(block.offset);
-            let end = (block.offset + block.size - start).min(totals.peak_extent);
-            let inside = end.saturating_sub(block.offset - start);
-            if block.free {
-                self.free_bytes += inside;
-                self.longest = self.longest.max(inside);
-            }
-        });
+/// Whether all is whole, and what of it is in use.
+fn in_use(holds: &Holdings, seen: Seen) -> Result<HeapsUse, HeapError> {
+    if let Some(broken) = holds.broken {
+        return Err(HeapError::Broken(broken.to_string()));
     }
-
-    fn seen(&self, seen: Seen) -> Result<HeapsUse, HeapError> {
-        if let Some(broken) = self.broken {
-            return Err(HeapError::Broken(broken.to_string()));
-        }
-        let external = 1.0 - self.longest as f64 / self.free_bytes.max(1) as f64;
-        Ok(HeapsUse {
-            heap_bytes: self.heap_bytes,
-            used_bytes: self.used_bytes,
-            external: (self.free_bytes > 0).then_some(external),
-            locks_taken: seen.taken,
-            locks_contended: seen.contended,
-            lock_wait_ns: seen.wait_ns,
-        })
-    }
+    Ok(HeapsUse {
+        heap_bytes: holds.heap_bytes,
+        used_bytes: holds.used_bytes,
+        external: holds.external(),
+        locks_taken: seen.taken,
+        locks_contended: seen.contended,
+        lock_wait_ns: seen.wait_ns,
+    })
 }

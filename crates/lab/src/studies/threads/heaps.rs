@@ -4,16 +4,16 @@ use super::calls::{ByHandle, Calls, Unlocked};
 use super::crew::{self, CrewError, Ran, Stop};
 use super::locks::{Metered, ParkingLot, ParkingLotReadWrite, Seen, Std, StdReadWrite};
 use super::patterns::Job;
+use crate::holdings::Holdings;
 use crate::simulate::Memory;
 use freehold_core::blocks::{
     BestFit, BestFitList, FirstFit, FirstFitList, Search, Unmerged, WorstFit, WorstFitList,
 };
-use freehold_core::check::Broken;
 use freehold_core::heap::sharing::{
     Exclusive, OneLock, Parked, PerThread, ReadWrite, ReaderWriter, Sharing as Shared, Starvation,
     Striped, WriterFirst,
 };
-use freehold_core::policy::{Inspect, Policy};
+use freehold_core::policy::Policy;
 use freehold_os::Linux;
 use serde::{Deserialize, Serialize};
 
@@ -289,12 +289,12 @@ impl On<'_> {
     fn unlocked<P: Policy>(&mut self) -> Result<Outcome, HeapError> {
         let mut policy = self.policy::<P>()?;
         let mut ran = crew::run_here(self.job, self.stop, Unlocked(&mut policy));
-        let mut survey = Survey::default();
-        survey.add(&policy);
+        let mut holds = Holdings::default();
+        holds.add(&policy);
         free_all(&mut ran, &mut Unlocked(&mut policy));
-        let mut left = Survey::default();
+        let mut left = Holdings::default();
         left.add(&policy);
-        self.outcome(ran, survey, left, Scheme::default())
+        self.outcome(ran, holds, left, Scheme::default())
     }
 
     fn reader_writer<P: Search + Send + Sync, L: ReadWrite>(
@@ -344,22 +344,22 @@ impl On<'_> {
         let calls = |thread| heap.handle(thread).map(ByHandle);
         let mut ran = crew::run(self.job, self.stop, calls)?;
         let scheme = scheme(&heap);
-        let mut survey = Survey::default();
-        heap.inspect(|policy| survey.add(policy));
+        let mut holds = Holdings::default();
+        heap.inspect(|policy| holds.add(policy));
         if let Some(handle) = heap.handle(0) {
             free_all(&mut ran, &mut ByHandle(handle));
         }
-        let mut left = Survey::default();
+        let mut left = Holdings::default();
         heap.inspect(|policy| left.add(policy));
-        self.outcome(ran, survey, left, scheme)
+        self.outcome(ran, holds, left, scheme)
     }
 
     /// Everything must be as it was, and whole.
     fn outcome(
         &self,
         ran: Ran,
-        survey: Survey,
-        left: Survey,
+        holds: Holdings,
+        left: Holdings,
         scheme: Scheme,
     ) -> Result<Outcome, HeapError> {
         let broken = |what: String| HeapError::Broken {
@@ -368,7 +368,7 @@ impl On<'_> {
             threads: self.job.threads,
             what,
         };
-        if let Some(what) = survey.broken.or(left.broken) {
+        if let Some(what) = holds.broken.or(left.broken) {
             return Err(broken(what.to_string()));
         }
         if ran.done.damaged > 0 {
@@ -377,7 +377,7 @@ impl On<'_> {
         if left.used_blocks > 0 {
             return Err(broken(format!("{} blocks were lost", left.used_blocks)));
         }
-        Ok(Outcome { state: survey.state(), ran, scheme })
+        Ok(Outcome { state: state(&holds), ran, scheme })
     }
 }
 
@@ -389,43 +389,11 @@ fn free_all(ran: &mut Ran, calls: &mut impl Calls) {
     }
 }
 
-/// What all policies of a heap hold.
-#[derive(Default)]
-struct Survey {
-    heap_bytes: u64,
-    free_blocks: u64,
-    used_blocks: u64,
-    free_bytes: u64,
-    longest: u64,
-    broken: Option<Broken>,
-}
-
-impl Survey {
-    fn add(&mut self, policy: &impl Inspect) {
-        self.broken = self.broken.or(policy.check().err());
-        let totals = policy.totals();
-        self.heap_bytes += totals.peak_extent;
-        self.used_blocks += totals.used_blocks;
-        let mut start = None;
-        policy.for_each_block(|block| {
-            let start = *start.get_or_insert(block.offset);
-            let end = (block.offset + block.size - start).min(totals.peak_extent);
-            let inside = end.saturating_sub(block.offset - start);
-            if block.free && inside > 0 {
-                self.free_blocks += 1;
-                self.free_bytes += inside;
-                self.longest = self.longest.max(inside);
-            }
-        });
-    }
-
-    fn state(&self) -> State {
-        let external = 1.0 - self.longest as f64 / self.free_bytes.max(1) as f64;
-        State {
-            heap_bytes: self.heap_bytes,
-            free_blocks: self.free_blocks,
-            used_blocks: self.used_blocks,
-            external: (self.free_bytes > 0).then_some(external),
-        }
+fn state(holds: &Holdings) -> State {
+    State {
+        heap_bytes: holds.heap_bytes,
+        free_blocks: holds.free_blocks,
+        used_blocks: holds.used_blocks,
+        external: holds.external(),
     }
 }
