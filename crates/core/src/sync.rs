@@ -74,6 +74,14 @@ impl Lock {
         result
     }
 
+    /// Runs `work` while holding the lock, if nobody else does; waits for nobody.
+    pub fn try_with<R>(&self, machine: &impl Machine, work: impl FnOnce() -> R) -> Option<R> {
+        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let result = work();
+        self.unlock(machine);
+        Some(result)
+    }
+
     /// Takes the lock. For the halves of a fork handler; other code uses [`Lock::with`].
     #[inline]
     pub fn lock(&self, machine: &impl Machine) {

@@ -8,7 +8,7 @@ use super::cache::Cache;
 use super::huge::count_slab;
 use super::node_heap::NodeHeap;
 use super::slab::Slab;
-use super::tag::{self, SPARSE, Tag};
+use super::tag::{self, Tag};
 use crate::machine::Machine;
 use crate::row::Row;
 use crate::size_class::SizeClass;
@@ -50,11 +50,9 @@ impl<M: Machine> NodeHeap<M> {
                     // SAFETY: listed slabs are alive, and the idle cache's owner is this lock.
                     let it = unsafe { &*slab };
                     unlink(from, it);
-                    let owner = tag::of_slab(cache, class);
-                    self.tag_of(it, |tag| {
-                        let sparse = tag.load(Ordering::Relaxed) & SPARSE;
-                        tag.store(owner | sparse, Ordering::Relaxed);
-                    });
+                    // One operation: the purger may be tagging the slab just now.
+                    let owners = tag::of_slab(from, class) ^ tag::of_slab(cache, class);
+                    self.tag_of(it, |tag| tag.fetch_xor(owners, Ordering::Relaxed));
                     link(cache, slab, class);
                     count_slab(cache, class.index());
                     from.owned.set(from.owned.get().saturating_sub(1));

@@ -14,6 +14,7 @@
 //! large       requests above 32 KiB: runs of units
 //! huge        which banks get huge pages
 //! purge       returns pages that hold no block, also inside slabs in use
+//! sparse      slabs of which pages were purged: marks that are gone, and come back
 //! census      what a heap holds, counted from outside while it works
 //! walk        every block that a program has; whether an address is one
 //! tag         what the free path learns from one word: owner and class, or what else lies there
@@ -58,6 +59,8 @@ mod purge;
 mod refill;
 #[cfg(not(loom))]
 mod slab;
+#[cfg(not(loom))]
+mod sparse;
 #[cfg(not(loom))]
 mod tag;
 #[cfg(not(loom))]

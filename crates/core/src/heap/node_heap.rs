@@ -433,10 +433,7 @@ impl<M: Machine> NodeHeap<M> {
                 if tag & super::tag::SPARSE != 0 {
                     // SAFETY: the tag says that the unit is a slab.
                     let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
-                    let number = slab.number(at).ok_or(Misuse::NotABlock)?;
-                    if slab.is_free(number) {
-                        return Err(Misuse::DoubleFree);
-                    }
+                    self.look_carefully(slab, at, ptr::eq(owner, cache))?;
                 }
                 if !ptr::eq(owner, cache) {
                     return self.free_foreign(cache, block, class);

@@ -138,6 +138,7 @@ impl<M: Machine> NodeHeap<M> {
         if pages != 0 {
             // Before the blocks can be had again: marks in them are about to vanish.
             slab.purged.fetch_or(pages, Ordering::Relaxed);
+            slab.unmarked.fetch_or(pages, Ordering::Relaxed);
             // SAFETY: the region contains the slab.
             unsafe { region.tag(slab.base()) }.fetch_or(SPARSE, Ordering::Relaxed);
             self.runs.make_small(&self.machine, slab.base());

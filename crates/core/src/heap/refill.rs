@@ -13,7 +13,7 @@ use super::huge::count_slab;
 use super::lists::link;
 use super::node_heap::NodeHeap;
 use super::slab::{Chain, Slab};
-use super::tag::{self, SPARSE};
+use super::tag;
 use crate::frames::UNIT;
 use crate::machine::Machine;
 use crate::place::Home;
@@ -139,10 +139,10 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     fn take_from(&self, slab: &Slab, want: usize, chain: &mut Chain) {
-        let sparse = slab.purged.load(Ordering::Relaxed) != 0;
+        let sparse = slab.unmarked.load(Ordering::Relaxed) != 0;
         slab.take(want, chain);
-        if sparse && slab.purged.load(Ordering::Relaxed) == 0 {
-            self.tag_of(slab, |tag| tag.fetch_and(!SPARSE, Ordering::Relaxed));
+        if sparse {
+            self.mark_touched(slab);
         }
     }
 

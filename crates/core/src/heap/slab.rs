@@ -16,6 +16,7 @@ use crate::row::Row;
 use crate::size_class::SizeClass;
 use crate::sync::{AtomicPtr, AtomicU64};
 use core::cell::Cell;
+use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
@@ -37,7 +38,11 @@ pub struct Slab {
     pub purged: AtomicU16,
     /// The purger's note: free blocks at its last visit.
     pub seen: AtomicU16,
-    _room: usize,
+    /// Bit `i`: free blocks that start in page `i` may have lost their marks; see `sparse`.
+    pub unmarked: AtomicU16,
+    /// The owner's count of frees that took the careful path for want of marks.
+    pub careful: Cell<u16>,
+    _room: u32,
     /// The second cache line: the bits themselves, when these are enough.
     inline_bits: [AtomicU64; INLINE / 64],
 }
@@ -122,6 +127,8 @@ impl Slab {
         self.prev.set(ptr::null_mut());
         self.purged.store(0, Ordering::Relaxed);
         self.seen.store(0, Ordering::Relaxed);
+        self.unmarked.store(0, Ordering::Relaxed);
+        self.careful.set(0);
         self.bits.set(if blocks <= INLINE { self.inline_bits.as_ptr() } else { bitmap.cast() });
         for (at, word) in self.words().iter().enumerate() {
             word.store(self.full(at), Ordering::Relaxed);
@@ -177,6 +184,18 @@ impl Slab {
     /// Whether block `number` is a set bit.
     pub fn is_free(&self, number: usize) -> bool {
         self.words().at(number / 64).load(Ordering::Acquire) >> (number % 64) & 1 != 0
+    }
+
+    /// Every free block that starts in `part` of the slab, in bytes. They stay free only as long as nobody takes blocks.
+    pub fn each_free_in(&self, part: Range<usize>, mut visit: impl FnMut(*mut Block)) {
+        let size = self.class().size();
+        let first = part.start.div_ceil(size);
+        let end = part.end.div_ceil(size).min(self.blocks.get() as usize);
+        for number in first..end {
+            if self.is_free(number) {
+                visit(ptr::with_exposed_provenance_mut(self.base.get() + number * size));
+            }
+        }
     }
 
     /// Takes up to `want` blocks, lowest first from where the last were found, onto `chain`.

@@ -9,8 +9,8 @@
 use super::cache::Cache;
 use crate::size_class::SizeClass;
 
-/// The unit is a slab of which some pages were purged: frees take the careful path, because a
-/// mark that was purged cannot tell a double free.
+/// The unit is a slab in which free blocks have lost their marks, for their pages were purged: frees take the
+/// careful path; see `sparse`.
 pub const SPARSE: u64 = 0x80;
 /// The unit is the first of a large block.
 pub const LARGE: u64 = 0x100;

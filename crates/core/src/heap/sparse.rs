@@ -1,0 +1,88 @@
+//! Slabs of which pages were purged: marks that are gone, and come back.
+//!
+//! A purged page is zero when it is touched again, so its free blocks have lost the marks by which the hot path tells
+//! that a block is freed twice. Until they have marks again the slab is tagged [`SPARSE`]: each free in it
+//! comes here and looks at the bits.
+//!
+//! That makes a free some five nanoseconds longer, and bringing a page back costs a page fault, as much as a few
+//! hundred of them. So a slab pays as it goes: [`WORTH_A_PAGE`] careful frees for each page. One that is used a lot is whole
+//! again after as long as it would have cost to make it so at once; one that is not stays small. Pages that the
+//! program has touched by itself come first, and one with each refill.
+//!
+//! Marks are written into free blocks that nobody holds: nobody else takes blocks of the slab meanwhile, for only its
+//! owner does, who is here, and the purger, whose lock is held. Blocks that others give carry marks already.
+
+use super::cache::Block;
+use super::node_heap::{Misuse, NodeHeap};
+use super::slab::Slab;
+use super::tag::SPARSE;
+use crate::frames::UNIT;
+use crate::machine::Machine;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// Careful frees that cost about as much as a page fault.
+const WORTH_A_PAGE: u16 = 256;
+/// Bytes that a bit of `Slab::unmarked` stands for.
+const PAGE: usize = UNIT / u16::BITS as usize;
+
+impl<M: Machine> NodeHeap<M> {
+    /// Whether a block of a sparse slab, which carries no mark, may be freed; `own`: by the slab's owner.
+    pub(super) fn look_carefully(&self, slab: &Slab, at: usize, own: bool) -> Result<(), Misuse> {
+        let number = slab.number(at).ok_or(Misuse::NotABlock)?;
+        if slab.is_free(number) {
+            return Err(Misuse::DoubleFree);
+        }
+        if own {
+            let paid = slab.careful.get() + 1;
+            let marked = paid >= WORTH_A_PAGE && self.mark_some(slab, u16::MAX);
+            slab.careful.set(if marked { 0 } else { paid.min(WORTH_A_PAGE) });
+        }
+        Ok(())
+    }
+
+    /// The owner took blocks: marks come back where that brought a page back.
+    pub(super) fn mark_touched(&self, slab: &Slab) {
+        let touched = slab.unmarked.load(Ordering::Relaxed) & !slab.purged.load(Ordering::Relaxed);
+        if touched != 0 {
+            self.mark_some(slab, touched);
+        }
+    }
+
+    /// Marks the free blocks of the first of `pages` that has any, those in memory before the others; `false` if the
+    /// purger is at work.
+    fn mark_some(&self, slab: &Slab, pages: u16) -> bool {
+        let marked = self.purging.try_with(&self.machine, || {
+            let purged = slab.purged.load(Ordering::Relaxed);
+            if !self.mark_first(slab, pages & !purged) {
+                self.mark_first(slab, pages & purged);
+            }
+            if slab.unmarked.load(Ordering::Relaxed) == 0 {
+                self.tag_of(slab, |tag| tag.fetch_and(!SPARSE, Ordering::Relaxed));
+            }
+        });
+        marked.is_some()
+    }
+
+    /// The same of these pages alone; whether there was such a page. Under the purger's lock, by the owner.
+    fn mark_first(&self, slab: &Slab, pages: u16) -> bool {
+        let mut rest = pages & slab.unmarked.load(Ordering::Relaxed);
+        while rest != 0 {
+            let page = rest & rest.wrapping_neg();
+            rest ^= page;
+            let start = page.trailing_zeros() as usize * PAGE;
+            let mut any = false;
+            slab.each_free_in(start..start + PAGE, |block| {
+                any = true;
+                // SAFETY: the block is free, and nobody but us could take it; see the module.
+                unsafe { Block::link(block, ptr::null_mut(), self.key()) };
+            });
+            slab.unmarked.fetch_and(!page, Ordering::Relaxed);
+            if any {
+                slab.purged.fetch_and(!page, Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+}
