@@ -98,6 +98,14 @@ fn no_start_up_code() {
     assert!(!bytes.windows(needle.len()).any(|window| window == needle));
 }
 
+/// `sections.ld`: 52 KiB, and what the kernel maps with them, in steps of 64 KiB. Where the code lay as it came, 144 to 208.
+fn little_of_the_code_is_in_memory() {
+    let output = support::run(&compile("resident.c"), &[], &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let resident: u32 = said.parse().expect("KiB");
+    assert!((52..=128).contains(&resident), "{resident} KiB");
+}
+
 freehold_testkit::trials! {
     the_standards_answers,
     operator_new_throws_and_handles,
@@ -110,4 +118,5 @@ freehold_testkit::trials! {
     misuse_is_named_and_stops_the_program,
     a_bad_option_is_a_warning,
     no_start_up_code,
+    little_of_the_code_is_in_memory,
 }

@@ -240,6 +240,15 @@ pub(crate) fn read() {
     }
 }
 
+/// Whether a variable of ours is set, for who asks before they are read. (`getenv` would do, but for the pages of the C
+/// library that it brings into every process.)
+pub(crate) fn is_given(wanted: &[u8]) -> bool {
+    let mut found = false;
+    each_of_ours(|name, _| found |= name == wanted);
+    // SAFETY: as in `read`.
+    found && unsafe { libc::getauxval(libc::AT_SECURE) } == 0
+}
+
 /// Calls `visit` with the name and the value of each variable that begins like ours.
 fn each_of_ours(mut visit: impl FnMut(&'static [u8], &'static [u8])) {
     // SAFETY: the C library's own list, complete before any program's code runs. The program has no second

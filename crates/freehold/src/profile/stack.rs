@@ -4,6 +4,7 @@
 //! it allocated (the dynamic loader itself allocates). So it is made from `.init_array`, before `main`
 //! and outside of everything; allocations before that are sampled without callers.
 
+use crate::options;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,7 +25,6 @@ unsafe extern "C" {
     /// Where the linker put the file that this code is in, and where its code ends.
     static __ehdr_start: u8;
     static _etext: u8;
-    fn secure_getenv(name: *const libc::c_char) -> *mut libc::c_char;
 }
 
 /// Whether an address lies in our own library. In a program that has the malloc linked in, nothing does.
@@ -63,8 +63,7 @@ impl Stack {
 }
 
 extern "C" fn get_ready() {
-    // SAFETY: the name is a C string; no thread of the program's runs yet.
-    if unsafe { secure_getenv(c"FREEHOLD_PROFILE".as_ptr()) }.is_null() {
+    if !options::is_given(b"FREEHOLD_PROFILE") {
         return;
     }
     let mut one = [core::ptr::null_mut::<c_void>(); 1];
