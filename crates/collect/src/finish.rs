@@ -2,10 +2,11 @@
 //!
 //! Three things must come out right here and nowhere else:
 //! - **Order.** Events of all processes are merged by time; on ties frees come first. A processor
-//!   looks ahead, so the stamp of an allocation can be a little early (see the preload library's
-//!   `now`), and another thread's free of the same address then seems to come just after it. When an
-//!   allocation meets a live address, the other threads are searched for that free, and the
-//!   allocation is moved behind it.
+//!   looks ahead, so a stamp can be a little early (see the preload library's `now`): an allocation
+//!   then seems to come just before another thread's free of the same address, or a free just before
+//!   another thread's allocation. When an event meets an address that is live, or dead, against the
+//!   rules, the other threads are searched for what is missing, and the event waits for that. Where a
+//!   stamp was early by a whole life of another object, that object's life is told as a moment.
 //! - **Reallocation** is two events, in between which the address belongs to nobody.
 //! - **Fork.** The child inherits what was live in its parent at the fork's stamp.
 //!
@@ -16,6 +17,7 @@
 
 mod merge;
 mod plan;
+mod waits;
 
 use crate::error::RecordError;
 use crate::lost::Lost;

@@ -131,6 +131,22 @@ impl Namer {
         }
     }
 
+    /// An object was made and freed at once, or its address belongs to another by now: it gets an id
+    /// for that moment, and no address.
+    pub fn flash(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        request: Request,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let pool = &mut self.process(process).pool;
+        let id = pool.take(thread);
+        emit(Event::Alloc { object: ObjectId(id), request });
+        emit(Event::Free { object: ObjectId(id), remote: false });
+        pool.give(thread, id, false);
+    }
+
     /// `realloc(address, …)` was called: at its first time stamp. From now on, others may be given
     /// the address.
     pub fn realloc_begin(&mut self, process: ProcessId, address: u64) -> Moving {

@@ -1,7 +1,11 @@
 //! The merge: one stream for each thread of each process, a heap over their next events.
+//!
+//! Invariant: a thread that is not over stands in the heap, or runs, or waits for an event of one that
+//! is not over either (see [`Waits`]), which [`Merge::wake`]s it.
 
 use super::Stop;
 use super::plan::Plan;
+use super::waits::{self, Waits};
 use crate::session::Stage;
 use crate::signals;
 use crate::spool::codec::Event as Seen;
@@ -14,8 +18,9 @@ use freehold_trace::{
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How far ahead the free of an address that an allocation found live is looked for. Stamps are early
-/// by what a processor looks ahead, a few hundred ticks; a free later than this is another story.
+/// How far ahead the event is looked for that would let another one make sense: the free of an address
+/// that an allocation found live, the allocation of one that a free found dead. Stamps are early by
+/// what a processor looks ahead, a few hundred ticks; what comes later than this is another story.
 const LOOK_AHEAD_TICKS: u64 = 20_000;
 /// Events between two words of progress.
 const PROGRESS_EVENTS: u64 = 1 << 16;
@@ -33,9 +38,15 @@ struct Thread {
     process: ProcessId,
     thread: ThreadId,
     stream: Stream,
-    /// No event of this thread is given an earlier tick: the last one's, or that of a free that an
-    /// allocation was moved behind.
+    /// No event of this thread is given an earlier tick: the last one's, or that of another thread's
+    /// event that one of this was moved behind.
     floor: u64,
+    /// Events told.
+    told: u64,
+    /// How many must have been told for somebody who waits; [`waits::NOBODY`] else.
+    awaited: u64,
+    /// Addresses of which the second event of a pair is to come (see [`Oddity::Pair`]).
+    pairs: Vec<u64>,
     /// The reallocation under way, and its first tick.
     moving: Option<(Moving, u64)>,
     /// The thread's end came; it is told after whatever still follows.
@@ -53,6 +64,38 @@ impl Thread {
         };
         Some((event.tick.max(self.floor), rank, index as u32))
     }
+
+    /// Whether the event is the second of a pair.
+    #[inline]
+    fn ends_pair(&mut self, seen: &Seen) -> bool {
+        !self.pairs.is_empty()
+            && makes_object(seen.kind).is_some()
+            && match self.pairs.iter().position(|&address| address == seen.address) {
+                Some(at) => self.pairs.swap_remove(at) == seen.address,
+                None => false,
+            }
+    }
+}
+
+/// What became of a thread's next event.
+enum Told {
+    /// It is told, or there is none.
+    Yes,
+    /// It is told, and somebody stands in the heap who waited for it.
+    Awaited,
+    /// The thread waits.
+    Waits,
+}
+
+/// Why an allocation is at an address that is live, or a free of one that is not.
+enum Oddity {
+    /// Its stamp is early: another thread frees it, or allocates it, a moment later.
+    Early,
+    /// Another thread's stamp was early by more than this event and the thread's next at the address,
+    /// which is the opposite: what lived between the two, or around them, is at no address any more.
+    Pair,
+    /// An event is missing.
+    Gap,
 }
 
 /// A fork to come.
@@ -67,7 +110,6 @@ struct Fork {
 pub struct Unexplained {
     counts: Anomalies,
     damaged: u64,
-    moved: u64,
 }
 
 impl Unexplained {
@@ -96,6 +138,7 @@ pub struct Merge<'a> {
     forks: Vec<Fork>,
     /// Threads by their index; forks from `threads.len()` on.
     heap: BinaryHeap<Reverse<Key>>,
+    waits: Waits,
     /// What of a process is still to come, forks of it included: at 0 its memory is forgotten.
     pending: Vec<u32>,
     unexplained: Unexplained,
@@ -114,6 +157,7 @@ impl<'a> Merge<'a> {
             threads: Vec::new(),
             forks: Vec::new(),
             heap: BinaryHeap::new(),
+            waits: Waits::new(spool.threads.len()),
             pending: Vec::new(),
             unexplained: Unexplained::default(),
             done: 0,
@@ -125,15 +169,27 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
+    /// In the order in which a reader of the trace has them, for both break ties by it.
     fn line_up_threads(&mut self, spool: &Spool) {
-        for (process, thread, places) in &spool.threads {
+        let mut threads: Vec<_> = spool.threads.iter().collect();
+        threads.sort_by_key(|(process, thread, _)| (*process, *thread));
+        for (process, thread, places) in threads {
             let stream = Stream::new(places.clone());
             let index = self.threads.len() as u32;
             let begins = stream.begins().unwrap_or(0);
             self.heap.push(Reverse((begins, RANK_FREE, index)));
             let (process, thread) = (ProcessId(*process), ThreadId(*thread));
-            let (floor, moving, ended) = (self.plan.origin, None, false);
-            self.threads.push(Thread { process, thread, stream, floor, moving, ended });
+            self.threads.push(Thread {
+                process,
+                thread,
+                stream,
+                floor: self.plan.origin,
+                told: 0,
+                awaited: waits::NOBODY,
+                pairs: Vec::new(),
+                moving: None,
+                ended: false,
+            });
             *self.pending_of(process) += 1;
         }
     }
@@ -182,14 +238,16 @@ impl<'a> Merge<'a> {
     fn run_of(&mut self, index: usize, progress: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
         // Until now, a thread of which nothing was read stood at the tick of its first block.
         self.threads[index].stream.begin(&mut self.loader)?;
-        let until = self.heap.peek().map_or((u64::MAX, u8::MAX, u32::MAX), |next| next.0);
+        let mut until = self.next_of_others();
         while let Some(key) = self.threads[index].key(index) {
             if key > until {
                 self.heap.push(Reverse(key));
                 return Ok(());
             }
-            if !self.tell(index)? {
-                continue;
+            match self.tell(index)? {
+                Told::Yes => {}
+                Told::Awaited => until = self.next_of_others(),
+                Told::Waits => return Ok(()),
             }
             self.done += 1;
             if self.done.is_multiple_of(PROGRESS_EVENTS) {
@@ -202,58 +260,120 @@ impl<'a> Merge<'a> {
         self.thread_is_over(index)
     }
 
-    /// The thread's next event is an allocation at an address that is live. If another thread frees
-    /// it a moment later, the thread's floor is raised to that free and it must wait: true.
+    fn next_of_others(&self) -> Key {
+        self.heap.peek().map_or((u64::MAX, u8::MAX, u32::MAX), |next| next.0)
+    }
+
+    /// Explains the thread's next event, an allocation at an address that is live or a free of one
+    /// that is not. Where it is early, the thread waits from now on.
     #[cold]
-    fn must_wait(&mut self, index: usize) -> bool {
-        let thread = &self.threads[index];
-        let Some(event) = thread.stream.peek() else { return false };
-        let (process, address, tick) =
-            (thread.process, event.address, event.tick.max(thread.floor));
-        let Some(freed) = self.free_ahead(index, process, address, tick) else { return false };
-        self.threads[index].floor = freed;
-        self.unexplained.moved += 1;
-        true
+    fn explain(&mut self, index: usize, seen: &Seen, makes: bool) -> Result<Oddity, Stop> {
+        let until = self.threads[index].floor.max(seen.tick) + LOOK_AHEAD_TICKS;
+        let mut awaited: Option<(u64, usize, u64)> = None;
+        for other in 0..self.threads.len() {
+            if other == index
+                || self.threads[other].process != self.threads[index].process
+                || self.waits.would_close(index, other)
+            {
+                continue;
+            }
+            if let Some((tick, told)) = self.ahead(other, seen.address, !makes, until)?
+                && awaited.is_none_or(|(first, ..)| tick < first)
+            {
+                awaited = Some((tick, other, told));
+            }
+        }
+        let pair = self.pair_ends(index, seen, until)?;
+        match (awaited, pair) {
+            (None, None) => Ok(Oddity::Gap),
+            (Some((tick, other, told)), pair) if pair.is_none_or(|ends| tick <= ends) => {
+                self.threads[other].awaited = self.waits.wait(index, other, told);
+                Ok(Oddity::Early)
+            }
+            _ => {
+                self.threads[index].pairs.push(seen.address);
+                Ok(Oddity::Pair)
+            }
+        }
     }
 
-    /// When another thread of the process frees the address, if that is soon.
-    fn free_ahead(&self, index: usize, process: ProcessId, address: u64, tick: u64) -> Option<u64> {
-        let others = self.threads.iter().enumerate();
-        others
-            .filter(|(other, thread)| *other != index && thread.process == process)
-            .filter_map(|(_, thread)| {
-                let soon = |event: &Seen| event.tick.max(thread.floor) < tick + LOOK_AHEAD_TICKS;
-                let mut ahead = thread.stream.rest_of_block().take_while(soon);
-                let free = ahead.find(|event| {
-                    matches!(event.kind, Kind::Free | Kind::ReallocBegin)
-                        && event.address == address
-                });
-                free.map(|event| event.tick.max(thread.floor))
+    /// If what the thread does next with the address, before `until`, undoes its next event: when.
+    fn pair_ends(&mut self, index: usize, seen: &Seen, until: u64) -> Result<Option<u64>, Stop> {
+        let stream = &mut self.threads[index].stream;
+        stream.read_ahead(&mut self.loader, until)?;
+        let mut ahead = stream.ahead().skip(1).take_while(|event| event.tick < until);
+        let next =
+            ahead.find(|event| event.address == seen.address && makes_object(event.kind).is_some());
+        Ok(next
+            .filter(|next| match seen.kind {
+                Kind::Free => next.kind.is_alloc(),
+                kind => kind.is_alloc() && next.kind == Kind::Free,
             })
-            .min()
+            .map(|next| next.tick))
     }
 
-    /// Tells the trace what the thread did next. False if it must wait for another thread's free.
+    /// If the first thing that a thread does with the address before `until` is to make an object
+    /// there (else: to let one die): when, and how many events it has then told.
+    fn ahead(
+        &mut self,
+        index: usize,
+        address: u64,
+        makes: bool,
+        until: u64,
+    ) -> Result<Option<(u64, u64)>, Stop> {
+        let thread = &mut self.threads[index];
+        thread.stream.read_ahead(&mut self.loader, until)?;
+        let floor = thread.floor;
+        let first = (thread.told + 1..)
+            .zip(thread.stream.ahead())
+            .take_while(|(_, event)| event.tick.max(floor) < until)
+            .find(|(_, event)| event.address == address && makes_object(event.kind).is_some());
+        Ok(first
+            .filter(|(_, event)| makes_object(event.kind) == Some(makes))
+            .map(|(told, event)| (event.tick.max(floor), told)))
+    }
+
+    /// Those who waited for what the thread has told by now come after it.
+    #[cold]
+    fn wake(&mut self, index: usize) {
+        let (told, now) = (self.threads[index].told, self.threads[index].floor);
+        while let Some(waiter) = self.waits.end_one(index, told) {
+            let thread = &mut self.threads[waiter];
+            // On one tick, a reader of the trace would take frees first.
+            thread.floor = thread.floor.max(now + 1);
+            if let Some(key) = thread.key(waiter) {
+                self.heap.push(Reverse(key));
+            }
+        }
+        self.threads[index].awaited = self.waits.first(index);
+    }
+
+    /// Tells the trace what the thread did next.
     #[inline]
-    fn tell(&mut self, index: usize) -> Result<bool, Stop> {
+    fn tell(&mut self, index: usize) -> Result<Told, Stop> {
         let thread = &mut self.threads[index];
         let (process, id) = (thread.process, thread.thread);
         if let Some(fresh) = thread.stream.fresh() {
             self.namer.look_ahead(process, fresh.iter().map(|event| event.address));
         }
-        let Some(&seen) = thread.stream.peek() else { return Ok(true) };
+        let Some(&seen) = thread.stream.peek() else { return Ok(Told::Yes) };
         let now = thread.floor.max(seen.tick);
         let tick = Tick(now - self.plan.origin);
-        let makes = seen.kind.is_alloc() || seen.kind == Kind::ReallocEnd;
-        if makes
-            && !self.heap.is_empty()
-            && self.namer.is_live(process, seen.address)
-            && self.must_wait(index)
+        let mut paired = thread.ends_pair(&seen);
+        if !paired
+            && self.threads.len() > 1
+            && let Some(makes) = makes_object(seen.kind)
+            && self.namer.is_live(process, seen.address) == makes
         {
-            return Ok(false);
+            match self.explain(index, &seen, makes)? {
+                Oddity::Early => return Ok(Told::Waits),
+                Oddity::Pair => paired = true,
+                Oddity::Gap => {}
+            }
         }
         let thread = &mut self.threads[index];
         thread.floor = now;
+        thread.told += 1;
         thread.stream.step(&mut self.loader)?;
         let (namer, writer) = (&mut self.namer, &mut *self.writer);
         let mut failed = None;
@@ -263,6 +383,7 @@ impl<'a> Merge<'a> {
             }
         };
         match seen.kind {
+            Kind::Free if paired => {}
             Kind::Free => namer.free(process, id, seen.address, &mut emit),
             // `realloc(p, 0)` of the GNU C library frees.
             Kind::ReallocBegin if thread.stream.peek().is_some_and(frees) => {
@@ -282,17 +403,23 @@ impl<'a> Merge<'a> {
             Kind::ThreadEnd => thread.ended = true,
             Kind::Wide | Kind::Clock => {}
             Kind::Access => access(namer, process, id, &seen, &mut emit),
+            kind if paired => namer.flash(process, id, request(api(kind), &seen), &mut emit),
             kind => namer.alloc(process, id, seen.address, request(api(kind), &seen), &mut emit),
         }
-        match failed {
-            None => Ok(true),
-            Some(error) => Err(Stop::Write(error)),
+        if let Some(error) = failed {
+            return Err(Stop::Write(error));
         }
+        if self.threads[index].told < self.threads[index].awaited {
+            return Ok(Told::Yes);
+        }
+        self.wake(index);
+        Ok(Told::Awaited)
     }
 
     /// A thread has no more events.
     fn thread_is_over(&mut self, index: usize) -> Result<(), Stop> {
         let thread = &mut self.threads[index];
+        debug_assert_eq!(thread.awaited, waits::NOBODY, "what is awaited was read, so it was told");
         self.unexplained.damaged += thread.stream.damaged;
         let (process, id) = (thread.process, thread.thread);
         if thread.ended {
@@ -338,6 +465,15 @@ impl<'a> Merge<'a> {
             counts.unknown_frees += anomalies.unknown_frees;
             self.namer.end(process);
         }
+    }
+}
+
+/// Whether an event of this kind makes an object at its address (else: lets one die there).
+#[inline]
+fn makes_object(kind: Kind) -> Option<bool> {
+    match kind {
+        Kind::Free | Kind::ReallocBegin => Some(false),
+        kind => (kind.is_alloc() || kind == Kind::ReallocEnd).then_some(true),
     }
 }
 

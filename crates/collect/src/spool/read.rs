@@ -4,6 +4,7 @@ use super::codec::{Decoder, Event, Form, PADDING};
 use super::facts::FactReader;
 use super::{BLOCK_BYTES, BlockHead, HEAD_BYTES, Kind, checksum};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -143,12 +144,29 @@ impl<'a> Loader<'a> {
 /// Events that a stream unpacks at once: few enough to stay in the first cache.
 const BATCH: usize = 256;
 
+/// A block of events, padded, and how far it was unpacked.
+struct Block {
+    bytes: Vec<u8>,
+    decoder: Decoder,
+}
+
+impl Block {
+    fn empty() -> Block {
+        Block { bytes: Vec::new(), decoder: Decoder::new(Form::Packed, 0) }
+    }
+
+    fn rest(&self) -> impl Iterator<Item = Event> + '_ {
+        let mut decoder = self.decoder.clone();
+        std::iter::from_fn(move || decoder.next(&self.bytes))
+    }
+}
+
 /// The events of one thread, one after the other.
 pub struct Stream {
     places: std::vec::IntoIter<Place>,
-    /// The block being read, padded.
-    block: Vec<u8>,
-    decoder: Decoder,
+    block: Block,
+    /// Blocks after it that were read already.
+    next: VecDeque<Block>,
     /// Events unpacked; those before `at` are taken.
     batch: Vec<Event>,
     at: usize,
@@ -162,8 +180,8 @@ impl Stream {
     pub fn new(places: Vec<Place>) -> Stream {
         Stream {
             places: places.into_iter(),
-            block: Vec::new(),
-            decoder: Decoder::new(Form::Packed, 0),
+            block: Block::empty(),
+            next: VecDeque::new(),
             batch: Vec::new(),
             at: 0,
             is_fresh: false,
@@ -200,11 +218,20 @@ impl Stream {
         std::mem::take(&mut self.is_fresh).then_some(&self.batch)
     }
 
-    /// What was read of the current block and not taken, the event that `peek` shows first.
-    pub fn rest_of_block(&self) -> impl Iterator<Item = Event> + '_ {
-        let mut decoder = self.decoder.clone();
+    /// Reads all blocks that begin before the tick `until`, for [`Stream::ahead`] to show.
+    pub fn read_ahead(&mut self, loader: &mut Loader<'_>, until: u64) -> io::Result<()> {
+        while self.begins().is_some_and(|begins| begins < until) {
+            let block = self.read(loader, Vec::new())?;
+            self.next.extend(block);
+        }
+        Ok(())
+    }
+
+    /// What was read and not taken, the event that `peek` shows first.
+    pub fn ahead(&self) -> impl Iterator<Item = Event> + '_ {
         let unpacked = self.batch.get(self.at..).unwrap_or_default();
-        unpacked.iter().copied().chain(std::iter::from_fn(move || decoder.next(&self.block)))
+        let next = self.next.iter().flat_map(Block::rest);
+        unpacked.iter().copied().chain(self.block.rest()).chain(next)
     }
 
     /// Unpacks the next events, of the next sound block where this one is over.
@@ -222,30 +249,46 @@ impl Stream {
 
     fn unpack(&mut self) {
         // A copy, so that its words stay in registers.
-        let mut decoder = self.decoder.clone();
+        let mut decoder = self.block.decoder.clone();
         while self.batch.len() < BATCH
-            && let Some(event) = decoder.next(&self.block)
+            && let Some(event) = decoder.next(&self.block.bytes)
         {
             self.batch.push(event);
         }
-        self.decoder = decoder;
+        self.block.decoder = decoder;
     }
 
-    /// Reads the next block that is sound; false after the last.
+    /// Goes on to the next block that is sound; false after the last.
     fn load(&mut self, loader: &mut Loader<'_>) -> io::Result<bool> {
+        let next = match self.next.pop_front() {
+            Some(block) => Some(block),
+            None => {
+                let room = std::mem::take(&mut self.block.bytes);
+                self.read(loader, room)?
+            }
+        };
+        let more = next.is_some();
+        if !more {
+            // A thread that is over gives its memory back.
+            self.batch = Vec::new();
+        }
+        self.block = next.unwrap_or_else(Block::empty);
+        Ok(more)
+    }
+
+    /// The next block of the file that is sound, in `room`.
+    fn read(&mut self, loader: &mut Loader<'_>, mut room: Vec<u8>) -> io::Result<Option<Block>> {
         for place in self.places.by_ref() {
-            if loader.load(&place, &mut self.block)? {
+            if loader.load(&place, &mut room)? {
                 let form = match place.head.kind {
                     Kind::PlainEvents => Form::Plain,
                     _ => Form::Packed,
                 };
-                self.decoder = Decoder::new(form, place.head.first);
-                return Ok(true);
+                let decoder = Decoder::new(form, place.head.first);
+                return Ok(Some(Block { bytes: room, decoder }));
             }
             self.damaged += 1;
         }
-        // A thread that is over gives its memory back.
-        (self.block, self.batch) = (Vec::new(), Vec::new());
-        Ok(false)
+        Ok(None)
     }
 }

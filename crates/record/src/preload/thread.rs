@@ -94,9 +94,10 @@ pub fn current() -> *mut Thread {
     thread
 }
 
-/// The time stamp counter. Not serialising, for that costs 13 ns a pair of events here; so an
-/// allocation's stamp can be early by what the processor looks ahead (well under a microsecond), and
-/// the finisher must bear an allocation that seems to come just before the free of its address.
+/// The time stamp counter. Not serialising, for that costs 13 ns a pair of events here; so a stamp can
+/// be early by what the processor looks ahead (well under a microsecond), and the finisher must bear
+/// an allocation that seems to come just before another thread's free of its address, or a free that
+/// seems to come before the allocation.
 #[inline(always)]
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has it; where user code may not use it, the parent says so.
