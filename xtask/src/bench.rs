@@ -7,7 +7,7 @@
 pub mod allocators;
 pub mod binding;
 mod blowup;
-mod callgrind;
+pub mod callgrind;
 mod compile;
 pub mod facts;
 mod history;

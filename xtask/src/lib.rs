@@ -7,6 +7,8 @@ mod sources;
 mod tidy;
 pub mod worst;
 
+pub use bench::callgrind::by_object;
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 

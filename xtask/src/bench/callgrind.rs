@@ -36,7 +36,7 @@ pub fn count(place: &Place, allocator: &Allocator, job: &Job) -> anyhow::Result<
 
 /// Self cost by object file. In callgrind's format `ob=(id) name` names the object of what follows (the name only the
 /// first time), a cost line is a position and a number, and the line after `calls=` is the callee's and not counted.
-fn by_object(text: &str) -> BTreeMap<String, u64> {
+pub fn by_object(text: &str) -> BTreeMap<String, u64> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     let mut costs = BTreeMap::new();
     let (mut object, mut callee) = ("", false);

@@ -21,7 +21,8 @@ pub struct Bank {
     pub next: u32,
     /// Previous bank in the index's list, as index + 1; 0 for the first.
     pub prev: u32,
-    /// Which of the index's lists that is: how many units are used, and the longest free run then.
+    /// Which of the index's lists that is: how many units are used (kept by [`Bank::take`] and [`Bank::give`]), and the
+    /// longest free run when it was listed.
     pub place: (u8, u8),
     /// The machine was advised to use a huge page here.
     pub huge: bool,
@@ -53,26 +54,25 @@ impl Bank {
     /// How many units are handed out.
     #[inline]
     pub fn used_units(&self) -> usize {
-        self.used.count_ones() as usize
+        self.place.0 as usize
     }
 
-    /// The length of the longest run of free units, 0 to 32. O(log 32): runs of one, two, four, ... first,
-    /// then what can be added to the longest of these.
+    /// The length of the longest run of free units, 0 to 32: binary search over the places at which runs of 16, 8, ... begin.
+    #[inline]
     pub fn longest(&self) -> usize {
-        let mut runs = [!self.used; 6];
-        let mut top = 0;
-        while top < 5 && runs[top] & (runs[top] >> (1 << top)) != 0 {
-            runs[top + 1] = runs[top] & (runs[top] >> (1 << top));
-            top += 1;
+        if self.used == 0 {
+            return BANK_UNITS;
         }
-        if runs[0] == 0 {
-            return 0;
-        }
-        let (mut bits, mut len) = (runs[top], 1 << top);
-        for step in (0..top).rev() {
-            let longer = bits & runs[step].checked_shr(len).unwrap_or(0);
+        let one = !self.used;
+        let two = one & (one >> 1);
+        let four = two & (two >> 2);
+        let eight = four & (four >> 4);
+        let sixteen = eight & (eight >> 8);
+        let (mut bits, mut len) = (u32::MAX, 0);
+        for (step, runs) in [(16, sixteen), (8, eight), (4, four), (2, two), (1, one)] {
+            let longer = bits & (runs >> len);
             if longer != 0 {
-                (bits, len) = (longer, len + (1 << step));
+                (bits, len) = (longer, len + step);
             }
         }
         len as usize
@@ -88,21 +88,30 @@ impl Bank {
         (found != 0).then_some(found.trailing_zeros() as usize)
     }
 
-    /// Hands out `len` units from `first`; says whether all of them read as zero.
-    pub fn take(&mut self, first: usize, len: usize) -> bool {
+    /// Hands out `len` units from `first`; how many of them were dirty: where none was, they read as zero.
+    #[inline(always)]
+    pub fn take(&mut self, first: usize, len: usize) -> usize {
         let taken = mask(first, len);
         debug_assert_eq!(self.used & taken, 0, "units handed out twice");
         self.used |= taken;
-        let zero = self.dirty & taken == 0;
+        self.place.0 += len as u8;
+        let dirty = self.dirty & taken;
         self.dirty &= !taken;
-        zero
+        // What is taken is of one kind nearly always, and counting bits takes long without an instruction for it.
+        match dirty {
+            0 => 0,
+            _ if dirty == taken => len,
+            _ => dirty.count_ones() as usize,
+        }
     }
 
     /// Takes `len` units back; they are dirty unless `clean`.
+    #[inline(always)]
     pub fn give(&mut self, first: usize, len: usize, clean: bool) {
         let given = mask(first, len);
         debug_assert_eq!(self.used & given, given, "units given back that are free");
         self.used &= !given;
+        self.place.0 -= len as u8;
         if !clean {
             self.dirty |= given;
         }
@@ -143,13 +152,14 @@ mod tests {
     #[test]
     fn freed_units_are_dirty_until_taken() {
         let mut bank = Bank::default();
-        assert!(bank.take(0, 4));
+        assert_eq!(bank.take(0, 4), 0);
         bank.give(1, 2, false);
         assert_eq!(bank.first_dirty(), Some((1, 2)));
-        assert!(!bank.take(1, 1));
-        assert_eq!(bank.first_dirty(), Some((2, 1)));
+        assert_eq!(bank.take(1, 1), 1);
+        assert_eq!((bank.first_dirty(), bank.used_units()), (Some((2, 1)), 3));
         bank.give(0, 2, true);
         assert_eq!(bank.first_dirty(), Some((2, 1)));
+        assert_eq!((bank.take(0, 3), bank.used_units()), (1, 4));
     }
 
     proptest! {

@@ -36,11 +36,10 @@ impl Index {
     pub fn insert(&mut self, banks: &mut [Bank], at: usize) {
         let used = banks.at(at).used_units();
         if used == BANK_UNITS || used == 0 {
-            banks.at_mut(at).place = (used as u8, 0);
             return;
         }
         let longest = banks.at(at).longest();
-        banks.at_mut(at).place = (used as u8, longest as u8);
+        banks.at_mut(at).place.1 = longest as u8;
         let head = self.first.at_mut(list_of(used, longest));
         let next = core::mem::replace(head, at as u32 + 1);
         *self.longest.at_mut(used) |= 1 << longest;
@@ -189,6 +188,7 @@ mod tests {
         banks[2].used = 0xFFFF_FFFE; // 31 used, run of 1
         banks[3].used = 0x5555_5555; // 16 used, longest run 1
         for at in 0..4 {
+            banks[at].place.0 = banks[at].used.count_ones() as u8;
             index.insert(&mut banks, at);
         }
         assert_eq!(index.fullest(&banks, 1, 1), Some(2));

@@ -23,6 +23,7 @@
 //! a unit that no block starts in, or that is free, is zero. What tags and descriptors mean is the
 //! heap's business. All `&mut` methods run under the lock of `frames::runs`.
 
+mod bits;
 mod part;
 mod placing;
 mod vacating;
@@ -266,6 +267,7 @@ impl Region {
 
     /// A run of `len` units at a multiple of `align` units: its address and whether it reads as
     /// zero. `None` when neither the committed banks nor the machine have it.
+    #[inline(never)]
     pub fn take(
         &mut self,
         machine: &impl Machine,
@@ -273,15 +275,15 @@ impl Region {
         len: usize,
         align: usize,
     ) -> Option<Run> {
-        if len <= BANK_UNITS && align <= BANK_UNITS {
-            if let Some(run) = self.take_in_bank(len, align, false) {
-                return Some(run);
-            }
-            if self.home != Home::ANYWHERE
-                && let Some(run) = self.take_away(machine, supply, len, align)
-            {
-                return Some(run);
-            }
+        if let Some(run) = self.take_partly_used(len, align) {
+            return Some(run);
+        }
+        if self.home != Home::ANYWHERE
+            && len <= BANK_UNITS
+            && align <= BANK_UNITS
+            && let Some(run) = self.take_away(machine, supply, len, align)
+        {
+            return Some(run);
         }
         let need = len.div_ceil(BANK_UNITS);
         let align = (align / BANK_UNITS).max(1);
@@ -302,20 +304,9 @@ impl Region {
             let state = self.bank(bank);
             let untouched = u32::from(state.dirty == 0 && !state.huge);
             fresh |= untouched.checked_shl((bank - at) as u32).unwrap_or(0);
-            zero &= self.change(bank, |state| state.take(first, len));
+            zero &= self.take_units(bank, first, len);
         }
         Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
-    }
-
-    /// A run in the fullest partly used bank that has one, of those at home or of those `away`.
-    #[inline(always)]
-    fn take_in_bank(&mut self, len: usize, align: usize, away: bool) -> Option<Run> {
-        let view = self.view();
-        let index = if away { view.away } else { view.index };
-        let at = index.fullest(view.banks, len, align)?;
-        let first = view.banks.at(at).find(len, align)?;
-        let zero = self.change(at, |bank| bank.take(first, len));
-        Some(Run { address: self.address(at, first), zero, fresh: 0, used: self.used_units })
     }
 
     /// Advises huge pages for those banks from the one at `address` on whose bits are set in `banks`.
@@ -367,12 +358,14 @@ impl Region {
                     state.freed_at = tick;
                 }
             });
+            self.used_units -= len;
+            self.dirty_units += if clean { 0 } else { len };
         }
     }
 
     /// Hands out dirty units of bank `at` so that nobody takes them while they are purged.
     pub fn hide(&mut self, at: usize, first: usize, len: usize) {
-        self.change(at, |bank| bank.take(first, len));
+        self.take_units(at, first, len);
     }
 
     /// Gives back the bitmap pages of bank `at` if it is wholly free and clean: no slab is there
@@ -421,7 +414,7 @@ impl Region {
         }
         let mut zero = true;
         for (bank, first, len) in pieces(unit, longer - len) {
-            zero &= self.change(bank, |state| state.take(first, len));
+            zero &= self.take_units(bank, first, len);
         }
         Some(zero)
     }
@@ -488,27 +481,6 @@ impl Region {
         true
     }
 
-    /// Changes one bank's bits and keeps everything that is derived from them.
-    #[inline(always)]
-    fn change<R>(&mut self, at: usize, work: impl FnOnce(&mut Bank) -> R) -> R {
-        let home = self.home;
-        let mut view = self.view();
-        let index = if view.banks.at(at).node == home { view.index } else { view.away };
-        index.remove(view.banks, at);
-        let bank = view.banks.at_mut(at);
-        let (used, dirty) = (bank.place.0 as usize, bank.dirty);
-        let result = work(bank);
-        // Bits are only added or only removed by one change.
-        let (now, changed) = (bank.dirty, (bank.dirty ^ dirty).count_ones() as usize);
-        index.insert(view.banks, at);
-        let now_used = view.banks.at(at).place.0 as usize;
-        view.free.set(at, now_used == 0);
-        self.dirty_units =
-            if now > dirty { self.dirty_units + changed } else { self.dirty_units - changed };
-        self.used_units = self.used_units + now_used - used;
-        result
-    }
-
     fn view(&mut self) -> View<'_> {
         // SAFETY: the parts are committed (indexes and free banks at opening, states with the
         // banks), disjoint, zero at first, which is valid for all of them, and reached only through
@@ -535,6 +507,9 @@ impl Region {
         let view = self.view();
         for (at, bank) in view.banks.iter().enumerate().take(committed) {
             used += bank.used_units();
+            if bank.used.count_ones() as usize != bank.used_units() {
+                return Err("a bank's count of used units disagrees with its bits");
+            }
             dirty += bank.dirty.count_ones() as usize;
             if bank.used & bank.dirty != 0 {
                 return Err("a unit is both used and dirty");

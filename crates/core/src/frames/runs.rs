@@ -105,9 +105,12 @@ impl Runs {
     /// The region that the free path of a home's threads knows; some other while the home has none.
     #[inline]
     pub fn primary(&self, home: Home) -> &Region {
-        let regions = self.regions();
-        let mut opened = regions.iter().take_while(|region| region.base() != 0);
-        opened.find(|region| region.home() == home).unwrap_or(&regions[0])
+        let [first, others @ ..] = self.regions();
+        if first.home() == home {
+            return first;
+        }
+        let mut opened = others.iter().take_while(|region| region.base() != 0);
+        opened.find(|region| region.home() == home).unwrap_or(first)
     }
 
     #[inline]
@@ -136,26 +139,14 @@ impl Runs {
         len: usize,
         align: usize,
     ) -> Option<Run> {
-        self.with_supply(machine, |regions, supply| {
-            for region in regions.iter_mut() {
-                if region.base() == 0 && !open(machine, region, supply, home, len, align) {
-                    break;
-                }
-                if region.home() != home {
-                    continue;
-                }
-                if let Some(run) = region.take(machine, supply, len, align) {
-                    return Some(run);
-                }
-                if region.has_room(len, align) {
-                    // Memory is short, not address space: another region would not help.
-                    return None;
-                }
-            }
-            // Address space is short: better another home's than none.
-            let opened = regions.iter_mut().take_while(|region| region.base() != 0);
-            let mut others = opened.filter(|region| region.home() != home);
-            others.find_map(|region| region.take(machine, supply, len, align))
+        self.with(machine, |regions| {
+            let [first, ..] = regions;
+            let usual = first.base() != 0 && first.home() == home;
+            let run = if usual { first.take_partly_used(len, align) } else { None };
+            // SAFETY: the lock makes this the only access to the supply.
+            run.or_else(|| unsafe {
+                take_slow(machine, regions, &mut *self.supply.get(), (home, len, align))
+            })
         })
     }
 
@@ -351,6 +342,36 @@ impl Runs {
             regions.iter_mut().filter(|r| r.base() != 0).try_for_each(Region::check)
         })
     }
+}
+
+/// A run of (home, units, alignment) from the first of the home's regions that has it, another region, or another home.
+#[cold]
+#[inline(never)]
+fn take_slow(
+    machine: &impl Machine,
+    regions: &mut [Region; MAX_REGIONS],
+    supply: &mut Supply,
+    (home, len, align): (Home, usize, usize),
+) -> Option<Run> {
+    for region in regions.iter_mut() {
+        if region.base() == 0 && !open(machine, region, supply, home, len, align) {
+            break;
+        }
+        if region.home() != home {
+            continue;
+        }
+        if let Some(run) = region.take(machine, supply, len, align) {
+            return Some(run);
+        }
+        if region.has_room(len, align) {
+            // Memory is short, not address space: another region would not help.
+            return None;
+        }
+    }
+    // Address space is short: better another home's than none.
+    let opened = regions.iter_mut().take_while(|region| region.base() != 0);
+    let mut others = opened.filter(|region| region.home() != home);
+    others.find_map(|region| region.take(machine, supply, len, align))
 }
 
 /// Opens a region that can hold a run of `len` units aligned to `align` units.

@@ -30,7 +30,7 @@ impl Region {
     /// Once, for all machines.
     #[inline(never)]
     fn take_in_bank_away(&mut self, len: usize, align: usize) -> Option<Run> {
-        self.take_in_bank(len, align, true)
+        self.take_in_bank::<true>(len, align)
     }
 
     /// Decides which nodes those of `len` banks from `at` that are wholly free get their pages from; `None` when there
@@ -86,7 +86,9 @@ impl Region {
                 let all = self.address(at, 0) as *mut u8;
                 // SAFETY: the bank is committed and wholly free.
                 if unsafe { machine.purge(all, BANK) } {
-                    self.change(at, |bank| bank.dirty = 0);
+                    let dirty =
+                        self.change(at, |bank| core::mem::take(&mut bank.dirty).count_ones());
+                    self.dirty_units -= dirty as usize;
                 }
             }
             if let Some(bank) = self.view().banks.get_mut(at) {
