@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! heads[class] -> block -> block -> 0      room[class]: frees that still fit the stack
-//!                 | link | mark | ...      mark = address ^ key,  link = next ^ mark
+//!                 | link | mark | ...      mark = address ^ key,  link = the next one's mark, or 0
 //! ```
+//!
+//! A head is a mark or 0, too, so that links are neither encoded nor decoded: what an allocation after a free waits for is
+//! two words on their way through memory, and nothing else.
 //!
 //! Every function here is meant to be inlined into the exported one and to compile to a straight
 //! line; whatever is rare is an answer (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller
@@ -19,6 +22,7 @@ use super::depot::Depot;
 use super::inbox::Inbox;
 use super::slab::Slab;
 use crate::place::Home;
+use crate::row::Row;
 use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
 use core::cell::Cell;
 use core::ptr;
@@ -35,6 +39,23 @@ impl Block {
     /// A block of no slab.
     pub(super) const fn new() -> Block {
         Block { link: 0, mark: 0 }
+    }
+
+    /// The block that a link or a head leads to.
+    #[inline(always)]
+    fn behind(link: usize, key: usize) -> *mut Block {
+        if link == 0 {
+            return ptr::null_mut();
+        }
+        // SAFETY: a link that is not 0 leads to a block, and no block is 0. Said, because callers ask, too.
+        unsafe { core::hint::assert_unchecked(link != key) };
+        ptr::with_exposed_provenance_mut(link ^ key)
+    }
+
+    /// What leads to a block.
+    #[inline(always)]
+    fn link_to(block: *mut Block, key: usize) -> usize {
+        if block.is_null() { 0 } else { Block::mark_of(block, key) }
     }
 
     /// What marks the block at `block` as free.
@@ -59,9 +80,9 @@ impl Block {
     /// The block is free and the caller's.
     #[inline(always)]
     pub unsafe fn link(block: *mut Block, next: *mut Block, key: usize) {
-        let mark = Block::mark_of(block, key);
+        let (link, mark) = (Block::link_to(next, key), Block::mark_of(block, key));
         // SAFETY: the caller's.
-        unsafe { *block = Block { link: next.addr() ^ mark, mark } };
+        unsafe { *block = Block { link, mark } };
     }
 
     /// The block after this one.
@@ -71,8 +92,7 @@ impl Block {
     #[inline(always)]
     pub unsafe fn next(block: *mut Block, key: usize) -> *mut Block {
         // SAFETY: the caller's.
-        let link = unsafe { (*block).link };
-        ptr::with_exposed_provenance_mut(link ^ Block::mark_of(block, key))
+        Block::behind(unsafe { (*block).link }, key)
     }
 }
 
@@ -90,7 +110,7 @@ pub enum Freed {
 /// A thread's part of the malloc; one page. See the module.
 #[repr(C, align(4096))]
 pub struct Cache {
-    pub(super) heads: [Cell<*mut Block>; CLASSES],
+    heads: [Cell<usize>; CLASSES],
     pub(super) room: [Cell<i32>; CLASSES],
     /// The primary region: where its tags are, and how far it reaches.
     pub(super) base: Cell<usize>,
@@ -164,7 +184,7 @@ impl Cache {
     /// The cache that owns nothing; all-zero.
     pub const fn new() -> Cache {
         Cache {
-            heads: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            heads: [const { Cell::new(0) }; CLASSES],
             room: [const { Cell::new(0) }; CLASSES],
             base: Cell::new(0),
             reach: Cell::new(0),
@@ -216,18 +236,35 @@ impl Cache {
         self.pop(class.index())
     }
 
+    /// The first block of the stack of `class`, null for none.
+    pub(super) fn stack(&self, class: usize) -> *mut Block {
+        Block::behind(self.heads.at(class).get(), self.key.get())
+    }
+
+    /// Makes the blocks linked behind `first` the stack of `class`.
+    pub(super) fn set_stack(&self, class: usize, first: *mut Block) {
+        self.heads.at(class).set(Block::link_to(first, self.key.get()));
+    }
+
+    /// Takes all of the stack of `class`.
+    pub(super) fn take_stack(&self, class: usize) -> *mut Block {
+        let first = self.stack(class);
+        self.set_stack(class, ptr::null_mut());
+        first
+    }
+
     #[inline(always)]
     fn pop(&self, class: usize) -> *mut u8 {
         // SAFETY: every class in the table and in a `SizeClass` is below CLASSES.
         let (head, room) =
             unsafe { (self.heads.get_unchecked(class), self.room.get_unchecked(class)) };
-        let block = head.get();
+        let block = Block::behind(head.get(), self.key.get());
         if block.is_null() {
             return ptr::null_mut();
         }
         // SAFETY: blocks in a stack are free, ours, and linked with our key.
         unsafe {
-            head.set(Block::next(block, self.key.get()));
+            head.set((*block).link);
             (*block).mark = 0;
         }
         room.set(room.get() + 1);
@@ -291,9 +328,10 @@ impl Cache {
         // SAFETY: callers pass a class below CLASSES.
         let (head, room) =
             unsafe { (self.heads.get_unchecked(class), self.room.get_unchecked(class)) };
+        let mark = Block::mark_of(block, self.key.get());
         // SAFETY: the block is free now, and ours.
-        unsafe { Block::link(block, head.get(), self.key.get()) };
-        head.set(block);
+        unsafe { *block = Block { link: head.get(), mark } };
+        head.set(mark);
         let left = room.get() - 1;
         room.set(left);
         if left < 0 { Freed::Full(class) } else { Freed::Done }

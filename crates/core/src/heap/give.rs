@@ -44,7 +44,7 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     pub fn overflow(&self, cache: &Cache, class: usize) {
         let _busy = Busy::new(cache);
-        let (last, key) = (cache.heads.at(class).get(), cache.key.get());
+        let (last, key) = (cache.stack(class), cache.key.get());
         // All but the block that did not fit any more, with which a new stack begins.
         let len = stack_len(cache, class) - 1;
         // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
@@ -154,7 +154,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Puts both stacks of a class into the depot.
     pub(super) fn stow(&self, cache: &Cache, class: usize) {
         let len = stack_len(cache, class);
-        let stack = cache.heads.at(class).replace(ptr::null_mut());
+        let stack = cache.take_stack(class);
         if !stack.is_null() {
             grant(cache, class, limit(class), 0);
             self.set_aside(cache, class, stack, len);

@@ -106,9 +106,9 @@ impl<M: Machine> NodeHeap<M> {
 
 /// Cuts the stack of a class, which is longer, behind its first `len` blocks; the first of the others.
 fn cut(cache: &Cache, class: usize, len: usize) -> *mut Block {
-    let (head, key) = (&cache.heads.at(class), cache.key.get());
-    let Some(more) = len.checked_sub(1) else { return head.replace(ptr::null_mut()) };
-    let mut last = head.get();
+    let key = cache.key.get();
+    let Some(more) = len.checked_sub(1) else { return cache.take_stack(class) };
+    let mut last = cache.stack(class);
     for _ in 0..more {
         // SAFETY: the stack is the cache's, and longer than that.
         last = unsafe { Block::next(last, key) };

@@ -102,11 +102,11 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.drain(cache);
         if let Some((magazine, len)) = self.fetch(cache, index) {
-            cache.heads.at(index).set(magazine);
+            cache.set_stack(index, magazine);
             return grant(cache, index, len.max(limit(index)), len);
         }
         self.refill_from_bits(cache, class);
-        if cache.heads.at(index).get().is_null() {
+        if cache.stack(index).is_null() {
             take_spare(cache, index);
         }
     }
@@ -132,7 +132,7 @@ impl<M: Machine> NodeHeap<M> {
             }
         }
         grant(cache, index, limit(index), chain.len);
-        cache.heads.at(index).set(chain.close());
+        cache.set_stack(index, chain.close());
         if cache.debt.get() != 0 {
             self.repay(cache, index);
         }
@@ -179,7 +179,7 @@ fn take_spare(cache: &Cache, class: usize) -> bool {
     if spare.is_null() {
         return false;
     }
-    cache.heads.at(class).set(spare);
+    cache.set_stack(class, spare);
     let len = cache.spare_len.at(class).replace(0) as usize;
     grant(cache, class, len.max(limit(class)), len);
     true
