@@ -84,17 +84,15 @@ pub const fn class_of(size: usize) -> Option<SizeClass> {
 /// The smallest class that holds `size` bytes and whose blocks all start at multiples of `align`
 /// (a power of two) when the first does; `None` if there is none.
 pub const fn class_of_aligned(size: usize, align: usize) -> Option<SizeClass> {
-    let mut class = match class_of(if size < align { align } else { size }) {
-        Some(class) => class,
-        None => return None,
-    };
-    while !class.size().is_multiple_of(align) {
-        class = match SizeClass::new(class.index() + 1) {
-            Some(next) => next,
-            None => return None,
-        };
-    }
-    Some(class)
+    if size > MAX_CLASS_SIZE { None } else { class_of(round_up(size, align)) }
+}
+
+/// The least multiple of `align` that holds `size` bytes, at most [`MAX_CLASS_SIZE`], and at least one. The class that
+/// holds it is a multiple of `align`, too: steps between classes are powers of two, so either `align` divides the step,
+/// or the step divides `align`, and the multiple is a class itself.
+#[inline(always)]
+pub const fn round_up(size: usize, align: usize) -> usize {
+    (if size == 0 { 0 } else { size - 1 } | (align - 1)) + 1
 }
 
 /// The class of every size up to [`SMALL_MAX`], one byte each: the fast path's only table.
@@ -195,15 +193,19 @@ mod tests {
     }
 
     #[test]
-    fn aligned_classes_are_multiples_of_the_alignment() {
-        for shift in 4..=15 {
-            let align = 1 << shift;
-            for size in [0, 1, 17, 100, 129, 1000, 1025, 5000, 20000] {
-                let Some(class) = class_of_aligned(size, align) else { continue };
-                assert!(class.size() >= size && class.size() % align == 0, "{size} {align}");
+    fn aligned_classes_are_the_smallest_multiples_of_the_alignment() {
+        for align in (0..=16).map(|shift| 1 << shift) {
+            let mut fitting = SizeClass::all().filter(|class| class.size() % align == 0).peekable();
+            for size in 0..=MAX_CLASS_SIZE {
+                while fitting.next_if(|class| class.size() < size).is_some() {}
+                assert_eq!(
+                    class_of_aligned(size, align),
+                    fitting.peek().copied(),
+                    "{size} {align}"
+                );
             }
-            assert!(class_of_aligned(1, align).is_some(), "align {align}");
         }
-        assert_eq!(class_of_aligned(1, 65536), None);
+        assert_eq!(class_of_aligned(usize::MAX, 16), None);
+        assert_eq!(class_of_aligned(1, 1 << (usize::BITS - 1)), None);
     }
 }

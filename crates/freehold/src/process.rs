@@ -9,7 +9,7 @@ use crate::{profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
 use freehold_core::machine::Machine;
-use freehold_core::size_class::{SMALL_MAX, class_of};
+use freehold_core::size_class::{SMALL_MAX, class_of, round_up};
 use freehold_os::Linux;
 
 /// The one heap.
@@ -72,10 +72,22 @@ fn allocate_zeroed_slow(bytes: usize) -> *mut u8 {
     with_cache(|cache| HEAP.allocate_zeroed(cache, bytes), |cache| watch::allocate(cache, ask))
 }
 
-/// Allocates `size` bytes at a multiple of `align`, a power of two; null when memory is short.
+/// Allocates `size` bytes at a multiple of `align`, a power of two, and of 16; null when memory is short.
+#[inline(always)]
 pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
+    if size <= SMALL_MAX {
+        let block = word::get().take_small(round_up(size, align));
+        if !block.is_null() {
+            return block;
+        }
+    }
+    allocate_aligned_slow(size, align)
+}
+
+#[inline(never)]
+fn allocate_aligned_slow(size: usize, align: usize) -> *mut u8 {
     if align <= 16 {
-        return allocate(size);
+        return allocate_slow(size);
     }
     let ask = Ask { size, align, zero: false };
     with_cache(

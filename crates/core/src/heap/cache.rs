@@ -80,7 +80,16 @@ impl Block {
     /// The block is free and the caller's.
     #[inline(always)]
     pub unsafe fn link(block: *mut Block, next: *mut Block, key: usize) {
-        let (link, mark) = (Block::link_to(next, key), Block::mark_of(block, key));
+        // SAFETY: the caller's.
+        unsafe { Block::write(block, Block::link_to(next, key), Block::mark_of(block, key)) };
+    }
+
+    /// The same, encoded already: `link` is the next one's mark, or 0.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    pub unsafe fn write(block: *mut Block, link: usize, mark: usize) {
         // SAFETY: the caller's.
         unsafe { *block = Block { link, mark } };
     }
@@ -330,7 +339,7 @@ impl Cache {
             unsafe { (self.heads.get_unchecked(class), self.room.get_unchecked(class)) };
         let mark = Block::mark_of(block, self.key.get());
         // SAFETY: the block is free now, and ours.
-        unsafe { *block = Block { link: head.get(), mark } };
+        unsafe { Block::write(block, head.get(), mark) };
         head.set(mark);
         let left = room.get() - 1;
         room.set(left);

@@ -94,20 +94,28 @@ impl Chain {
     /// The blocks are free and the caller's.
     #[inline]
     unsafe fn add(&mut self, base: usize, size: usize, mut bits: u64) {
-        let mut len = self.len;
+        let key = self.key;
         let mut tail = if self.tail.is_null() { &raw mut self.anchor } else { self.tail };
-        let mut at = base;
+        let (mut mark, mut at) = (Block::mark_of(tail, key), base);
+        // Row by row of neighbours: in a slab that was just cut there is but one.
         while bits != 0 {
             let gap = bits.trailing_zeros();
             at += gap as usize * size;
-            let block = ptr::with_exposed_provenance_mut(at);
-            // SAFETY: the tail is the anchor or a block of this chain.
-            unsafe { Block::link(tail, block, self.key) };
-            tail = block;
-            bits = bits >> gap & !1;
-            len += 1;
+            bits >>= gap;
+            let row = bits.trailing_ones();
+            let end = at + row as usize * size;
+            while at != end {
+                let block = ptr::with_exposed_provenance_mut(at);
+                let link = Block::mark_of(block, key);
+                // SAFETY: the tail is the anchor or a block of this chain, and the links of blocks are their marks.
+                unsafe { Block::write(tail, link, mark) };
+                (tail, mark) = (block, link);
+                at += size;
+            }
+            self.len += row as usize;
+            bits = bits.checked_shr(row).unwrap_or(0);
         }
-        (self.tail, self.len) = (tail, len);
+        self.tail = tail;
     }
 }
 
@@ -356,6 +364,11 @@ fn lowest(bits: u64, len: usize) -> u64 {
     if len >= 64 {
         return bits;
     }
+    // Often they are neighbours.
+    let (first, row) = (bits.trailing_zeros(), (1 << len) - 1);
+    if bits.checked_shr(first).is_some_and(|rest| rest & row == row) {
+        return row << first;
+    }
     let mut rest = bits;
     for _ in 0..len {
         // Once nothing is left, nothing changes.
@@ -381,5 +394,10 @@ mod tests {
         assert_eq!(pages_touching(0, UNIT), 0xFFFF);
         assert_eq!(lowest(0b1011_0100, 2), 0b1_0100);
         assert_eq!(lowest(0b1011_0100, 9), 0b1011_0100);
+        assert_eq!(lowest(0b1110_0000, 2), 0b0110_0000);
+        assert_eq!(lowest(u64::MAX, 63), u64::MAX >> 1);
+        assert_eq!(lowest(0b11 << 62, 2), 0b11 << 62);
+        assert_eq!(lowest(0b11 << 62, 3), 0b11 << 62);
+        assert_eq!((lowest(0, 5), lowest(7, 0)), (0, 0));
     }
 }
