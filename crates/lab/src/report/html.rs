@@ -130,9 +130,14 @@ impl Figures<'_> {
 }
 
 /// A table on its own, as a drawing.
-pub fn table_of<const N: usize>(caption: &str, heads: [&str; N], rows: &[Vec<Cell>]) -> String {
+pub fn table_of(
+    caption: &str,
+    heads: impl IntoIterator<Item: ToString>,
+    rows: &[Vec<Cell>],
+) -> String {
+    let heads: Vec<String> = heads.into_iter().map(|head| head.to_string()).collect();
     let mut drawing = String::new();
-    table(&mut drawing, caption, &heads.map(String::from), rows);
+    table(&mut drawing, caption, &heads, rows);
     drawing
 }
 

@@ -5,7 +5,7 @@ mod grids;
 
 use super::results::Results;
 use crate::human;
-use crate::report::html::{Escaped, Figure};
+use crate::report::html::{Escaped, Figures};
 use crate::report::sheet;
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub fn page(results: &Results, command: &str) -> String {
                 Quintana, Performance Analysis of Multithreaded Memory Allocation Strategies, 2019.";
     let title = "Fits under threads";
     let mut out = sheet::open("study threads", title, &facts, &results.answer, fine, "");
-    let page = Page { results, command };
+    let page = Page { results, figures: Figures { command } };
     page.account(&mut out);
     page.time_over_threads(&mut out);
     page.in_the_long_run(&mut out);
@@ -49,7 +49,7 @@ fn system(table: &str) -> String {
 
 struct Page<'a> {
     results: &'a Results,
-    command: &'a str,
+    figures: Figures<'a>,
 }
 
 impl Page<'_> {
@@ -70,30 +70,16 @@ impl Page<'_> {
         }
     }
 
-    fn figure(
-        &self,
-        out: &mut String,
-        id: &str,
-        title: &str,
-        lead: &str,
-        drawing: &str,
-        table: &str,
-    ) {
-        let Page { command, .. } = self;
-        Figure { id, title, lead, drawing, table, command }.write(out);
-    }
-
     fn time_over_threads(&self, out: &mut String) {
         out.push_str("<h2 id=\"threads\">Time over threads</h2>");
         let lead = "Ten iterations of a thousand sequences, shared by the threads, under the paper's lock, \
                     without coalescing: time over the time of one thread. Below 1 threads are faster.";
-        self.figure(
+        self.figures.add(
             out,
             "time-over-threads",
             "The paper's first experiment, published and here",
             lead,
             &drawings::relative_times(self.results),
-            "",
         );
         let lead = "The same under every lock, in milliseconds. Worst fit walks ten thousand blocks a call here, \
                     and where a run takes too long is \
@@ -102,13 +88,12 @@ impl Page<'_> {
             + &system(&grids::system_over_threads(&self.results.threads, |point| {
                 human::nanoseconds(point.time_ns.mean)
             }));
-        self.figure(
+        self.figures.add(
             out,
             "times",
             "Every fit and way to share, without coalescing",
             lead,
             &table,
-            "",
         );
     }
 
@@ -117,17 +102,17 @@ impl Page<'_> {
         let lead = "With coalescing the lists are short, so that a call costs little and the sharing is what is \
                     measured. Speed-up against one thread of the same heap, first fit.";
         let drawing = drawings::speed_ups(self.results);
-        self.figure(out, "speed-ups", "Speed-up", lead, &drawing, "");
+        self.figures.add(out, "speed-ups", "Speed-up", lead, &drawing);
         let lead = "The same runs, in sequences a second: what a program gets.";
         let drawing = drawings::rates(self.results);
-        self.figure(out, "rates", "Rate", lead, &drawing, "");
+        self.figures.add(out, "rates", "Rate", lead, &drawing);
         let lead = "Millions of sequences a second. “Of the loop's”: speed-up on two threads over that of a loop \
                     without allocations, of the same rounds.";
         let table = grids::rates(self.results)
             + &system(&grids::system_over_threads(&self.results.steady, |point| {
                 format!("{:.2}", point.rate.mean / 1e6)
             }));
-        self.figure(out, "all-rates", "Every fit, way to share and malloc", lead, &table, "");
+        self.figures.add(out, "all-rates", "Every fit, way to share and malloc", lead, &table);
     }
 
     fn laws(&self, out: &mut String) {
@@ -136,7 +121,13 @@ impl Page<'_> {
                     law has no kappa and cannot fall; the error is the root of the mean square of the relative \
                     errors. A sigma above 1 says that the second thread slows the first.";
         let table = grids::laws(self.results);
-        self.figure(out, "law", "Amdahl's law and the universal scalability law", lead, &table, "");
+        self.figures.add(
+            out,
+            "law",
+            "Amdahl's law and the universal scalability law",
+            lead,
+            &table,
+        );
     }
 
     fn over_iterations(&self, out: &mut String) {
@@ -146,19 +137,19 @@ impl Page<'_> {
                     taken too long.";
         let drawing = drawings::growth(self.results)
             + &system(&grids::system_over_iterations(&self.results.iterations));
-        self.figure(out, "growth", "Time over iterations", lead, &drawing, "");
+        self.figures.add(out, "growth", "Time over iterations", lead, &drawing);
         let lead = "The paper's third: what it calls chunks, beside free blocks here (all blocks are free at the \
                     end), from trees that choose what the lists choose. Fragmentation: 1 - longest free block / \
                     all free bytes of the heap.";
         let table = grids::blocks(self.results);
-        self.figure(out, "blocks", "Blocks over iterations", lead, &table, "");
+        self.figures.add(out, "blocks", "Blocks over iterations", lead, &table);
         let lead = "An ablation, on one thread: the paper does not say which sizes it drew. With more lengths a \
                     request rarely finds its own, and the lists of first and best fit grow as the published ones \
                     do.";
         let table = grids::lengths(self.results)
             + &system(&grids::system_over_iterations(&self.results.lengths));
         let title = format!("Sizes {} times as long", self.results.settings["lengths"]["times"]);
-        self.figure(out, "lengths", &title, lead, &table, "");
+        self.figures.add(out, "lengths", &title, lead, &table);
     }
 
     fn crossings(&self, out: &mut String) {
@@ -166,12 +157,12 @@ impl Page<'_> {
         let lead = "Time with making and joining the threads, first fit, coalescing; both axes logarithmic. Where \
                     a line goes below that of the program without threads, threads are worth it.";
         let drawing = drawings::sweep(self.results);
-        self.figure(out, "sweep", "Time over allocations", lead, &drawing, "");
+        self.figures.add(out, "sweep", "Time over allocations", lead, &drawing);
         let lead = "The number of allocations from which on the threads are faster than the same fit without \
                     threads and locks (a malloc: than itself on one thread).";
         let table = grids::crossings(self.results)
             + &system(&grids::system_over_allocations(&self.results.allocations));
-        self.figure(out, "crossings", "Crossings", lead, &table, "");
+        self.figures.add(out, "crossings", "Crossings", lead, &table);
     }
 
     fn series(&self, out: &mut String) {
@@ -179,11 +170,11 @@ impl Page<'_> {
         let lead = "A thousand allocations, then a thousand frees, and a constant live set: millions of sequences a \
                     second. In the fifth column every block is freed by another thread than made it.";
         let table = grids::series(self.results) + &system(&grids::system_by_pattern(self.results));
-        self.figure(out, "series-rates", "Rates by pattern", lead, &table, "");
+        self.figures.add(out, "series-rates", "Rates by pattern", lead, &table);
         let lead = "With half of the last series alive, or the live set; coalescing. Heap: up to the highest end \
                     that a block ever had, summed over parts.";
         let table = grids::fragmentation(self.results);
-        self.figure(out, "series-blocks", "Heap, blocks and fragmentation", lead, &table, "");
+        self.figures.add(out, "series-blocks", "Heap, blocks and fragmentation", lead, &table);
     }
 
     fn calls(&self, out: &mut String) {
@@ -192,13 +183,12 @@ impl Page<'_> {
                     lock. Contended: another thread held it or waited for it. In vain: searches under a read \
                     lock that had to be repeated. Overtaken: readers that a later writer went in before.";
         let table = grids::calls(self.results);
-        self.figure(
+        self.figures.add(
             out,
             "latency",
             "Latency, waiting, holding (first fit, coalescing)",
             lead,
             &table,
-            "",
         );
     }
 

@@ -8,13 +8,7 @@ use super::super::results::Results;
 use super::super::rows::On;
 use super::super::tables::{AtThreads, Curve, Growth, Series, Sweep, System};
 use crate::human;
-use crate::report::html::{self, Cell};
-
-fn grid(caption: &str, heads: Vec<String>, rows: Vec<Vec<Cell>>) -> String {
-    let mut table = String::new();
-    html::table(&mut table, caption, &heads, &rows);
-    table
-}
+use crate::report::html::{Cell, table_of};
 
 fn heads<T: ToString>(first: &str, rest: impl IntoIterator<Item = T>) -> Vec<String> {
     let rest = rest.into_iter().map(|head| head.to_string());
@@ -52,7 +46,7 @@ pub fn times(results: &Results) -> String {
         std::iter::once(Cell::text(&curve.on.name)).chain(cells).collect()
     });
     let heads = heads("threads", &counts);
-    grid("Milliseconds over threads, without coalescing", heads, rows.collect())
+    table_of("Milliseconds over threads, without coalescing", heads, &rows.collect::<Vec<_>>())
 }
 
 /// Rates in the long run.
@@ -76,7 +70,7 @@ pub fn rates(results: &Results) -> String {
     });
     let heads =
         heads("threads", counts.iter().map(ToString::to_string).chain(["of the loop's".into()]));
-    grid("Millions of sequences a second over threads", heads, rows.collect())
+    table_of("Millions of sequences a second over threads", heads, &rows.collect::<Vec<_>>())
 }
 
 fn is_shown(on: &On) -> bool {
@@ -101,11 +95,8 @@ pub fn system_over_threads(curves: &[Curve], shown: impl Fn(&AtThreads) -> Strin
         let cells = over_threads(curve, &counts, |point| beside(shown(point), &point.system));
         std::iter::once(Cell::text(&curve.on.name)).chain(cells).collect()
     });
-    grid(
-        "Busy processors and context switches over threads",
-        heads("threads", &counts),
-        rows.collect(),
-    )
+    let caption = "Busy processors and context switches over threads";
+    table_of(caption, heads("threads", &counts), &rows.collect::<Vec<_>>())
 }
 
 /// A table of what was measured at several amounts: a row a subject, a column an amount.
@@ -125,7 +116,7 @@ fn by_amount<T>(
         std::iter::once(Cell::text(name)).chain(cells).collect()
     });
     let shown = amounts.iter().map(|&amount| human::exact(amount));
-    grid(caption, heads(first, shown), rows.collect())
+    table_of(caption, heads(first, shown), &rows.collect::<Vec<_>>())
 }
 
 /// The name of a heap with how its blocks are kept.
@@ -209,7 +200,7 @@ pub fn laws(results: &Results) -> String {
     let rows = published.chain(ours(&papers, ", no coalescing")).chain(ours(&results.steady, ""));
     let heads =
         heads("", ["Amdahl's sigma", "error", "universal sigma", "kappa", "error", "best threads"]);
-    grid("Laws", heads, rows.collect())
+    table_of("Laws", heads, &rows.collect::<Vec<_>>())
 }
 
 /// Blocks over iterations.
@@ -233,7 +224,7 @@ pub fn blocks(results: &Results) -> String {
         }
     }
     let heads = heads("", ["free blocks", "published chunks", "heap", "external fragmentation"]);
-    grid("Blocks over iterations", heads, rows)
+    table_of("Blocks over iterations", heads, &rows)
 }
 
 /// Crossings by scheme and fit.
@@ -272,7 +263,7 @@ pub fn crossings(results: &Results) -> String {
     let columns = [Blocks::List, Blocks::ListUnmerged]
         .into_iter()
         .flat_map(|blocks| Fit::ALL.map(|fit| format!("{}, {}", fit.name(), blocks.name())));
-    grid("Allocations from which on two threads are faster", heads("", columns), rows)
+    table_of("Allocations from which on two threads are faster", heads("", columns), &rows)
 }
 
 /// Rates by pattern, at the highest number of threads.
@@ -304,7 +295,7 @@ fn by_pattern(results: &Results, cell: impl Fn(&Series) -> Cell) -> String {
         std::iter::once(Cell::text(&on.name)).chain(cells).collect()
     });
     let heads = heads(&format!("on {most} threads"), Pattern::ALL.map(Pattern::name));
-    grid("Millions of sequences a second by pattern", heads, rows.collect())
+    table_of("Millions of sequences a second by pattern", heads, &rows.collect::<Vec<_>>())
 }
 
 /// Heap, blocks and fragmentation by pattern: without threads, under the paper's lock, a heap a thread.
@@ -331,7 +322,7 @@ pub fn fragmentation(results: &Results) -> String {
         ]
     });
     let heads = heads("", ["heap", "free blocks", "used blocks", "external fragmentation"]);
-    grid("Heap, blocks and fragmentation by pattern", heads, rows.collect())
+    table_of("Heap, blocks and fragmentation by pattern", heads, &rows.collect::<Vec<_>>())
 }
 
 /// Latency and locks.
@@ -375,5 +366,5 @@ pub fn calls(results: &Results) -> String {
             "switches",
         ],
     );
-    grid("Single calls and locks", heads, rows.collect())
+    table_of("Single calls and locks", heads, &rows.collect::<Vec<_>>())
 }
