@@ -7,6 +7,7 @@
 //!   mesh            distributed heaps on a mesh of nodes, published and ours
 //!   radiosity       the radiosity program under every allocator and policy
 //!   columns         flat rows as Parquet
+//!   ranks           medians with intervals, and what is greater beyond noise
 //!   tlb             page sizes and TLB misses of the radiosity program, published and ours
 //!   settings        a study's file: every key, its default, what changes it
 //!   statistics      means with intervals, paired differences, correlation
@@ -21,6 +22,7 @@ pub mod dmrt;
 pub mod fragmentation;
 pub mod mesh;
 pub mod radiosity;
+pub mod ranks;
 pub mod settings;
 pub mod statistics;
 pub mod threads;
