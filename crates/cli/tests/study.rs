@@ -129,6 +129,8 @@ fn fits_under_threads_are_measured_beside_the_mallocs() {
         "allocations.counts=100",
         "wish.sequences=100",
         "calls.sequences=100",
+        "turns.times=2",
+        "turns.slice_ms=1",
     ];
     let mut args = vec!["study", "threads", "--quick", "--json"];
     args.extend(few.iter().flat_map(|change| ["--set", change]));
@@ -145,6 +147,12 @@ fn fits_under_threads_are_measured_beside_the_mallocs() {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     assert_eq!(json["left"].as_array().map(Vec::len), Some(0), "{}", json["left"]);
+    let turned =
+        |number: usize| (&json["turns"][number]["on"]["name"], &json["turns"][number]["of_loop"]);
+    assert_eq!(turned(0).0, "a loop without allocations");
+    assert_eq!((&turned(0).1["median"], &turned(0).1["values"]), (&1.0.into(), &1.into()));
+    assert_eq!(turned(1).0, "best fit, heap a thread");
+    assert!(turned(1).1["median"].as_f64().is_some_and(|share| share > 0.0), "{}", json["turns"]);
     let refused = run(folder.path(), &["study", "threads", "--set", "threads.counts=[1,10000]"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("10000 threads cannot be had; 1 to 1024 can"));

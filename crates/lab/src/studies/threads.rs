@@ -3,8 +3,9 @@
 //! ```text
 //!   plan       the settings, checked, and the cells       published   the paper's figures
 //!   measure    the rounds                                 laws        Amdahl's, and the universal one
-//!   heaps      a fit, shared in some way                  malloc      the mallocs, in processes of their own
+//!   heaps      a fit, shared in some way                  server      jobs in processes of their own
 //!     locks    those that core does not have              crew        threads that begin together
+//!   turns      heaps a thread and the loop, in turns
 //!   patterns   what a thread does                         calls       what it calls
 //!   rows       what is asked of the runs                  results     all of it, as JSON
 //!   tables     means with intervals, crossings            account     what holds of the paper, computed
@@ -26,7 +27,6 @@ mod export;
 mod heaps;
 mod laws;
 pub(crate) mod locks;
-mod malloc;
 mod measure;
 mod page;
 mod patterns;
@@ -34,14 +34,16 @@ mod plan;
 mod published;
 mod results;
 mod rows;
+mod server;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use account::{Finding, Verdict};
 pub use export::write_rows;
-pub use malloc::serve_malloc;
 pub use measure::{Left, MeasureError, Measured, measure};
 pub use page::page;
 pub use plan::{DEFAULT, Plan, QUICK};
 pub use results::{Results, SCHEMA_VERSION};
+pub use server::serve;

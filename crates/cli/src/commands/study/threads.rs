@@ -40,9 +40,9 @@ pub struct Args {
     /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/threads/results.rs).
     #[arg(long)]
     json: bool,
-    /// Run jobs from standard input on this process's malloc: what the study starts for every malloc.
+    /// Run jobs from standard input: what the study starts for every malloc, and for heaps a thread.
     #[arg(long, hide = true)]
-    serve_malloc: bool,
+    serve: bool,
 }
 
 /// Measures, prints and writes.
@@ -51,8 +51,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", threads::DEFAULT);
         return Ok(ExitCode::SUCCESS);
     }
-    if args.serve_malloc {
-        threads::serve_malloc(io::stdin().lock(), io::stdout().lock())?;
+    if args.serve {
+        threads::serve(io::stdin().lock(), io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(threads::DEFAULT, threads::QUICK)?)?;
@@ -75,7 +75,7 @@ fn measure(plan: &Plan, interrupted: &AtomicBool) -> Result<(Measured, Vec<Strin
     let mallocs = installed(&own);
     let this = std::env::current_exe().context("the path of this command is not known")?;
     let mut command = vec![this.into_os_string()];
-    command.extend(["study", "threads", "--serve-malloc"].map(OsString::from));
+    command.extend(["study", "threads", "--serve"].map(OsString::from));
     let mut bar = ui::Progress::new("measuring");
     let mut progress = |done, total| bar.set(done, total);
     let measured = threads::measure(plan, &mallocs, &command, &mut progress, interrupted)?;

@@ -1,11 +1,14 @@
 //! The study in a few sentences: what a heap a thread is worth, against the machine and against locks.
 
+use super::super::ranks::Middle;
 use super::account::{Verdict, fit_name};
 use super::heaps::Sharing;
 use super::measure::Row;
 use super::plan::{Experiment, Subject};
 use super::results::Results;
-use super::rows::{Rows, is_faster};
+use super::rows::{On, Rows, is_faster};
+use super::turns::Turned;
+use crate::human;
 
 /// A heap without locks shall reach this share of what a loop without allocations gains.
 const NEAR_THE_LOOP: f64 = 0.95;
@@ -49,34 +52,40 @@ pub fn answer(results: &Results, rows: Rows<'_>, mallocs: &[String]) -> Vec<Stri
     answer
 }
 
+/// Of the turns: what a heap a thread gains, as a share of what the loop gains.
 fn heap_a_thread(results: &Results) -> Option<String> {
-    let parts: Vec<String> = results
-        .steady
+    let is_heap = |turned: &&Turned| turned.on.fit.is_some();
+    let heaps: Vec<&Turned> = results.turns.iter().filter(is_heap).collect();
+    let looped = results.turns.iter().find(|turned| turned.on.fit.is_none())?;
+    let sureness = heaps.first()?.of_loop.sureness;
+    let interval = if sureness < 0.95 {
+        "least to most".to_owned()
+    } else {
+        format!("{} intervals", human::percent(sureness))
+    };
+    let parts: Vec<String> = heaps
         .iter()
-        .filter(|curve| curve.on.sharing == Some(Sharing::PerThread))
-        .filter_map(|curve| {
-            let point = curve.at(2)?;
-            let (gain, of_loop) = (point.speed_up?, point.against_loop?);
-            Some(format!(
-                "{} {:.2} ± {:.2}, which is {:.2} ± {:.2} of the loop's",
-                fit_name(curve.on.fit),
-                gain.mean,
-                gain.half_width,
-                of_loop.mean,
-                of_loop.half_width
-            ))
+        .map(|turned| {
+            let Middle { median, low, high, .. } = turned.of_loop;
+            format!("{} {median:.3} ({low:.3} to {high:.3})", fit_name(turned.on.fit))
         })
         .collect();
-    let gains = results.steady.iter().filter(|curve| curve.on.sharing == Some(Sharing::PerThread));
-    let gains: Vec<f64> = gains.filter_map(|curve| Some(curve.at(2)?.against_loop?.mean)).collect();
-    let enough = gains.iter().filter(|gain| **gain >= NEAR_THE_LOOP).count();
-    (!parts.is_empty()).then(|| {
-        format!(
-            "A heap a thread speeds up on 2 threads by: {}. At least {NEAR_THE_LOOP} of the loop's: {enough} of {}.",
-            parts.join("; "),
-            gains.len()
-        )
-    })
+    let enough = |share: fn(&Middle) -> f64| {
+        heaps.iter().filter(|turned| share(&turned.of_loop) >= NEAR_THE_LOOP).count()
+    };
+    Some(format!(
+        "A loop without allocations speeds up by {:.2} on {} threads, turn by turn. Of that a heap a thread reaches: {} \
+         (medians of {} processes, {}). At least {NEAR_THE_LOOP} of the loop's: {} of {}, with the whole \
+         interval {}.",
+        looped.gain.median,
+        looped.threads,
+        parts.join("; "),
+        looped.gain.values,
+        interval,
+        enough(|share| share.median),
+        heaps.len(),
+        enough(|share| share.low),
+    ))
 }
 
 fn against_locks(rows: Rows<'_>) -> Option<String> {
@@ -103,7 +112,7 @@ fn against_locks(rows: Rows<'_>) -> Option<String> {
                 Some(true) => faster += 1,
                 found => slower.push(format!(
                     "{} on {threads} ({})",
-                    super::rows::On::of(other, &[]).name,
+                    On::of(other, &[]).name,
                     if found.is_some() { "slower" } else { "within noise" }
                 )),
             }
@@ -115,7 +124,7 @@ fn against_locks(rows: Rows<'_>) -> Option<String> {
             some => format!(" Not than: {}.", some[..some.len().min(5)].join(", ")),
         };
         format!(
-            "It is faster beyond noise than the locked heaps of its fit in {faster} of {all} comparisons (every \
+            "It is faster beyond noise (by ranks of the runs, 5 %) than the locked heaps of its fit in {faster} of {all} comparisons (every \
              scheme, every number of threads).{rest}"
         )
     })
@@ -133,10 +142,7 @@ fn freehold(rows: Rows<'_>, mallocs: &[String]) -> Option<String> {
                     let is = is_faster(runs, theirs);
                     faster += usize::from(is == Some(true));
                     if is == Some(false) {
-                        not.push(format!(
-                            "{} on {threads}",
-                            super::rows::On::of(other, mallocs).name
-                        ));
+                        not.push(format!("{} on {threads}", On::of(other, mallocs).name));
                     }
                 }
             }

@@ -1,10 +1,12 @@
 //! The rounds: every cell once a round, so that a disturbance of the machine meets all alike, and a
 //! study that is stopped has measured something of everything.
 
+use super::super::ranks::FEWEST;
 use super::crew::{self, Stop, Took};
 use super::heaps::{Blocks, Heap, HeapError, Sharing};
-use super::malloc::Server;
 use super::plan::{Amount, Cell, Experiment, Plan, Subject};
+use super::server::{Served, Server};
+use super::turns;
 use crate::real::Allocator;
 use crate::simulate::Memory;
 use freehold_core::heap::sharing::Starvation;
@@ -40,6 +42,9 @@ impl Latency {
         Some(Latency { p50_ns: *at(50)?, p99_ns: *at(99)?, max_ns: *at(100)? })
     }
 }
+
+/// Spent on a cell that was stopped at the limit.
+const STOPPED: u64 = u64::MAX;
 
 /// One run of one cell.
 #[derive(Clone, Debug)]
@@ -96,6 +101,9 @@ pub enum MeasureError {
     /// A run on a heap failed.
     #[error(transparent)]
     Heap(#[from] HeapError),
+    /// A process in which heaps a thread and the loop take turns.
+    #[error("a process for heaps a thread failed: {0}")]
+    Turns(String),
 }
 
 struct Study<'a> {
@@ -113,7 +121,7 @@ struct Study<'a> {
     interrupted: &'a AtomicBool,
 }
 
-/// Runs the plan. `command` starts a process that calls [`serve_malloc`](super::serve_malloc).
+/// Runs the plan. `command` starts a process that calls [`serve`](super::serve).
 ///
 /// # Errors
 /// A heap that is damaged, memory or threads that cannot be had. An allocator that fails is left out,
@@ -139,18 +147,28 @@ pub fn measure(
         interrupted,
     };
     let cells = plan.cells(mallocs.len());
-    let total = u64::from(plan.runs()) * cells.len() as u64;
+    let turns = plan.turns().processes;
+    let steps = cells.len() as u64 + u64::from(turns);
+    let mut begin = |run: u32, step: u64| {
+        progress(u64::from(run) * steps + step, u64::from(plan.runs()) * steps);
+        interrupted.load(Relaxed)
+    };
     'rounds: for run in 0..plan.runs() {
         study.start_servers(command);
         for (number, cell) in cells.iter().enumerate() {
-            if interrupted.load(Relaxed) {
-                study.measured.interrupted = true;
+            if begin(run, number as u64) {
                 break 'rounds;
             }
-            progress(u64::from(run) * cells.len() as u64 + number as u64, total);
             study.cell(cell, run)?;
         }
+        for process in 0..turns {
+            if begin(run, cells.len() as u64 + u64::from(process)) {
+                break 'rounds;
+            }
+            study.turns(command, run * turns + process)?;
+        }
     }
+    study.measured.interrupted = interrupted.load(Relaxed);
     Ok(study.measured)
 }
 
@@ -163,15 +181,22 @@ impl Study<'_> {
         let wanted: Vec<bool> = (0..self.mallocs.len()).map(is_left).collect();
         drop(before);
         for (number, malloc) in self.mallocs.iter().enumerate() {
-            let server = wanted[number].then(|| Server::start(command, malloc)).transpose();
+            let server = wanted[number].then(|| Server::start(command, &malloc.source)).transpose();
             let server = server.map_err(|error| self.give_up(number, error.to_string()));
             self.servers.push(server.ok().flatten());
         }
     }
 
+    /// The turns of one process. What it had when the study was stopped stays.
+    fn turns(&mut self, command: &[OsString], process: u32) -> Result<(), MeasureError> {
+        let rows = &mut self.measured.rows;
+        let done = turns::measure(self.plan, command, process, self.interrupted, rows);
+        if self.interrupted.load(Relaxed) { Ok(()) } else { done.map_err(MeasureError::Turns) }
+    }
+
     /// One run of the cell, unless it has had its share or would take too long.
     fn cell(&mut self, cell: &Cell, run: u32) -> Result<(), MeasureError> {
-        if self.spent.get(cell).is_some_and(|&spent| spent > self.plan.cell_ns()) {
+        if self.has_had_its_share(cell, run) {
             return Ok(());
         }
         if let Some(why) = self.is_too_much(cell) {
@@ -190,7 +215,7 @@ impl Study<'_> {
         *self.spent.entry(cell.clone()).or_default() += took;
         if row.sequences < sequences {
             // Stopped at the limit: no measurement. It shall not be tried again.
-            self.spent.insert(cell.clone(), u64::MAX);
+            self.spent.insert(cell.clone(), STOPPED);
             if !self.interrupted.load(Relaxed) {
                 let why =
                     format!("a run was not done after {} ms", self.plan.limit_ns() / 1_000_000);
@@ -202,6 +227,16 @@ impl Study<'_> {
         self.known.insert(any_amount(cell), (sequences, took));
         self.measured.rows.push(row);
         Ok(())
+    }
+
+    /// Whether it took long enough. What is compared with others by ranks is run as often as these need.
+    fn has_had_its_share(&self, cell: &Cell, run: u32) -> bool {
+        let wanted = cell.amount == Amount::Steady && (run as usize) < FEWEST;
+        match self.spent.get(cell) {
+            Some(&STOPPED) => true,
+            Some(&spent) => spent > self.plan.cell_ns() && !wanted,
+            None => false,
+        }
     }
 
     /// Why this is not tried: what is known foretells a run beyond the limit.
@@ -276,7 +311,7 @@ impl Study<'_> {
             }
             Subject::Malloc(number) => {
                 let Some(server) = &mut self.servers[number] else { return Ok(None) };
-                match server.run(&job, limit) {
+                match server.run(Served::Malloc, &job, limit) {
                     Ok(answer) if answer.damaged == 0 => {
                         row.took = answer.took;
                         row.sequences = answer.sequences;
@@ -334,7 +369,8 @@ fn any_amount(cell: &Cell) -> Cell {
 }
 
 impl Row {
-    fn empty(cell: &Cell, run: u32) -> Row {
+    /// Nothing measured yet.
+    pub fn empty(cell: &Cell, run: u32) -> Row {
         Row {
             cell: cell.clone(),
             run,

@@ -19,7 +19,7 @@ pub fn page(results: &Results, command: &str) -> String {
         results.settings["sizes"]["from"],
         results.settings["sizes"]["to"],
     );
-    let fine = "Real threads on real memory. ± is half the width of a 95 % interval over runs, in plots a whisker. A sequence is an \
+    let fine = "Real threads on real memory. ± is half the width of a 95 % interval over runs, in plots a whisker; what is called faster is so by the ranks of the runs (Mann and Whitney, 5 %). A sequence is an \
                 allocation and its free; a heap is a fit over one region, shared in some way. Published: J. \
                 Quintana, Performance Analysis of Multithreaded Memory Allocation Strategies, 2019.";
     let title = "Fits under threads";
@@ -106,13 +106,27 @@ impl Page<'_> {
         let lead = "The same runs, in sequences a second: what a program gets.";
         let drawing = drawings::rates(self.results);
         self.figures.add(out, "rates", "Rate", lead, &drawing);
+        self.turns(out);
         let lead = "Millions of sequences a second. “Of the loop's”: speed-up on two threads over that of a loop \
-                    without allocations, of the same rounds.";
+                    without allocations, of the same rounds, which lie minutes apart.";
         let table = grids::rates(self.results)
             + &system(&grids::system_over_threads(&self.results.steady, |point| {
                 format!("{:.2}", point.rate.mean / 1e6)
             }));
         self.figures.add(out, "all-rates", "Every fit, way to share and malloc", lead, &table);
+    }
+
+    fn turns(&self, out: &mut String) {
+        let turns = &self.results.settings["turns"];
+        let lead = format!(
+            "A heap a thread against a loop without allocations on {} threads. Both are measured on one thread and on \
+             all, {} ms each, in turns, so that both see the same machine. Gain: rate on the threads over rate on one, \
+             of the same turn. Of the loop's: that over the loop's gain of the same turn. Of a process: the median of \
+             its {} turns. Shown: the median of the processes, below it an interval by ranks.",
+            turns["threads"], turns["slice_ms"], turns["times"]
+        );
+        let table = grids::turns(self.results);
+        self.figures.add(out, "turns", "What a second thread gains, turn by turn", &lead, &table);
     }
 
     fn laws(&self, out: &mut String) {

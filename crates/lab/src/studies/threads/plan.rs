@@ -11,18 +11,21 @@ pub const DEFAULT: &str = include_str!("../../../../../studies/threads.toml");
 
 /// What `--quick` lays over them.
 pub const QUICK: &[&str] = &[
-    "runs=3",
+    "runs=4",
     "cell_ms=60",
     "limit_ms=250",
     "threads.counts=[1,2,4,20]",
-    "threads.steady_ms=4",
+    "threads.steady_ms=3",
     "iterations.counts=[1,10]",
     "lengths.counts=[1,4]",
     "allocations.counts=[10,1000,100000]",
     "wish.threads=[1,4]",
-    "wish.sequences=4000",
+    "wish.sequences=3000",
     "calls.threads=[2]",
-    "calls.sequences=2000",
+    "calls.sequences=1000",
+    "turns.processes=1",
+    "turns.times=4",
+    "turns.slice_ms=4",
 ];
 
 /// More threads than that prove nothing and may take the machine down.
@@ -53,6 +56,7 @@ struct Asked {
     allocations: Counts,
     wish: Wish,
     calls: Wish,
+    turns: Turns,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -98,6 +102,19 @@ struct Wish {
     sequences: u64,
 }
 
+/// How often the heaps a thread and the loop take turns.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Turns {
+    /// Threads, beside one.
+    pub threads: usize,
+    /// Processes of a round; 0: no turns.
+    pub processes: u32,
+    /// Turns of a process.
+    pub times: u32,
+    /// How long everything is measured in a turn.
+    pub slice_ms: u64,
+}
+
 /// Which part of the study.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,6 +133,8 @@ pub enum Experiment {
     Wish,
     /// Every call and lock timed.
     Calls,
+    /// Heaps a thread and the loop, turn by turn.
+    Turns,
 }
 
 impl Experiment {
@@ -129,6 +148,7 @@ impl Experiment {
             Experiment::Allocations => "allocations",
             Experiment::Wish => "wish",
             Experiment::Calls => "calls",
+            Experiment::Turns => "turns",
         }
     }
 }
@@ -202,6 +222,7 @@ impl Plan {
             ("allocations.threads", &[asked.allocations.threads]),
             ("wish.threads", &asked.wish.threads),
             ("calls.threads", &asked.calls.threads),
+            ("turns.threads", &[asked.turns.threads]),
         ] {
             if counts.is_empty() {
                 return bad(key, "at least one number of threads is wanted".into());
@@ -225,6 +246,8 @@ impl Plan {
             ("allocations.counts", asked.allocations.counts.iter().copied().min().unwrap_or(0)),
             ("wish.sequences", asked.wish.sequences),
             ("calls.sequences", asked.calls.sequences),
+            ("turns.times", asked.turns.times.into()),
+            ("turns.slice_ms", asked.turns.slice_ms),
         ];
         if let Some((key, _)) = works.iter().find(|(_, value)| *value == 0) {
             return bad(key, "at least 1 is wanted: with 0 there is nothing to measure".into());
@@ -285,7 +308,7 @@ impl Plan {
 
     fn most_threads(&self) -> usize {
         let asked = &self.asked;
-        let single = [asked.iterations.threads, asked.allocations.threads];
+        let single = [asked.iterations.threads, asked.allocations.threads, asked.turns.threads];
         let lists = [&asked.threads.counts, &asked.wish.threads, &asked.calls.threads];
         lists.into_iter().flatten().chain(&single).copied().max().unwrap_or(1)
     }
@@ -320,6 +343,19 @@ impl Plan {
     pub fn telling_threads(&self) -> [usize; 4] {
         let most = self.asked.threads.counts.iter().copied().max().unwrap_or(1);
         [1, self.asked.allocations.threads, self.asked.iterations.threads, most]
+    }
+
+    /// How the heaps a thread and the loop take turns; `processes` is 0 where such heaps are not asked for.
+    pub fn turns(&self) -> Turns {
+        let asked = self.asked.on.sharing.contains(&Sharing::PerThread);
+        Turns { processes: if asked { self.asked.turns.processes } else { 0 }, ..self.asked.turns }
+    }
+
+    /// What takes turns: the loop, then a heap a thread of every fit.
+    pub fn turn_subjects(&self) -> Vec<Subject> {
+        let heaps = self.heaps(Blocks::List).into_iter();
+        let own = heaps.filter(|heap| heap.sharing == Sharing::PerThread).map(Subject::Heap);
+        std::iter::once(Subject::Loop).chain(own).collect()
     }
 
     /// The job of a cell of so many sequences, in the `run`-th run.

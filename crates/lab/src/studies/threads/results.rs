@@ -6,6 +6,7 @@ use super::measure::{Left, Measured};
 use super::plan::{Experiment, Plan};
 use super::rows::Rows;
 use super::tables::{self, Calls, Curve, Growth, PublishedCurve, Series, Sweep};
+use super::turns::{self, Turned};
 use serde::Serialize;
 
 /// Raised when a field changes its meaning or goes.
@@ -30,6 +31,8 @@ pub struct Results {
     pub threads: Vec<Curve>,
     /// In the long run, with coalescing.
     pub steady: Vec<Curve>,
+    /// Heaps a thread and the loop, turn by turn.
+    pub turns: Vec<Turned>,
     /// The published curves.
     pub published: Vec<PublishedCurve>,
     /// The second and third experiment.
@@ -59,6 +62,7 @@ impl Results {
             account: Vec::new(),
             threads: tables::curves(rows, Experiment::Threads, mallocs),
             steady: tables::curves(rows, Experiment::Steady, mallocs),
+            turns: turns::turned(rows, plan.turns()),
             published: tables::published_curves(),
             iterations: tables::growths(rows, Experiment::Iterations, mallocs),
             lengths: tables::growths(rows, Experiment::Lengths, mallocs),

@@ -33,6 +33,8 @@ const TINY: &[&str] = &[
     "wish.sequences=200",
     "calls.threads=[2]",
     "calls.sequences=100",
+    // A process of its own is a command's to start: crates/cli/tests/study.rs.
+    "turns.processes=0",
 ];
 
 fn tiny(more: &[&str], interrupted: bool) -> (Plan, Measured) {
@@ -68,6 +70,23 @@ fn every_combination_is_measured_and_reported() {
     write_rows(&mut file, &measured.rows, &[]).unwrap();
     assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
     serde_json::to_string(&results).unwrap();
+}
+
+/// A process that cannot be started is an error of the study, and no result.
+#[test]
+fn turns_without_a_process_are_an_error() {
+    let plan =
+        plan(&[TINY, &["runs=1", "turns.processes=1", "on.fits=first-fit"]].concat()).unwrap();
+    let error = measure(&plan, &[], &[], &mut |_, _| {}, &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().starts_with("a process for heaps a thread failed"), "{error}");
+}
+
+#[test]
+fn turns_are_of_heaps_a_thread_that_were_asked_for() {
+    let processes = |more: &[&str]| plan(more).unwrap().turns().processes;
+    assert_eq!((processes(&[]), processes(&["turns.processes=0"])), (2, 0));
+    assert_eq!(processes(&["on.sharing=mutex-std"]), 0);
+    assert_eq!(plan(&[]).unwrap().turn_subjects().len(), 4, "the loop and three fits");
 }
 
 #[test]
@@ -111,6 +130,10 @@ fn settings_that_make_no_sense_are_refused_with_what_would() {
     assert!(said("sizes.from=2000").contains("sizes.to: 1024 is less"));
     assert!(said("lengths.times=0").contains("at least 1"));
     assert!(said("lengths.times=1000000").contains("do not fit into the region"));
+    assert!(said("turns.threads=0").starts_with("turns.threads: 0 threads cannot be had"));
+    assert!(said("turns.times=0").starts_with("turns.times: at least 1"));
+    assert!(said("turns.slice_ms=0").contains("at least 1 is wanted"));
+    assert!(said("turns.processes=-1").starts_with("turns.processes: invalid value"));
     assert!(said("region=some").contains("\"256M\""));
     assert!(said("on.sharing=unlocked").contains("measured anyway"));
     assert!(said("on.fits=next-fit").contains("next-fit"), "{}", said("on.fits=next-fit"));

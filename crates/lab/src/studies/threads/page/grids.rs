@@ -1,5 +1,6 @@
 //! The tables.
 
+use super::super::super::ranks::Middle;
 use super::super::super::statistics::Summary;
 use super::super::heaps::{Blocks, Fit, Sharing};
 use super::super::laws::{Estimate, Law};
@@ -71,6 +72,31 @@ pub fn rates(results: &Results) -> String {
     let heads =
         heads("threads", counts.iter().map(ToString::to_string).chain(["of the loop's".into()]));
     table_of("Millions of sequences a second over threads", heads, &rows.collect::<Vec<_>>())
+}
+
+/// Heaps a thread and the loop, turn by turn.
+pub fn turns(results: &Results) -> String {
+    let shown = |found: &Middle| Cell {
+        note: Some(format!("{:.3} to {:.3}", found.low, found.high)),
+        ..Cell::text(format!("{:.3}", found.median))
+    };
+    let rows: Vec<Vec<Cell>> = results
+        .turns
+        .iter()
+        .map(|turned| {
+            let least = turned.of_loop_each.iter().copied().fold(f64::INFINITY, f64::min);
+            let sureness = human::percent(turned.of_loop.sureness);
+            vec![
+                Cell::text(&turned.on.name),
+                shown(&turned.gain),
+                shown(&turned.of_loop),
+                Cell::text(format!("{least:.3}")),
+                Cell { note: Some(sureness), ..Cell::text(turned.of_loop.values.to_string()) },
+            ]
+        })
+        .collect();
+    let heads = ["", "gain", "of the loop's", "worst process", "processes, sureness"];
+    table_of("What a second thread gains, turn by turn", heads, &rows)
 }
 
 fn is_shown(on: &On) -> bool {
