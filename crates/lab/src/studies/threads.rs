@@ -5,7 +5,7 @@
 //!   measure    the rounds                                 laws        Amdahl's, and the universal one
 //!   heaps      a fit, shared in some way                  server      jobs in processes of their own
 //!     locks    those that core does not have              crew        threads that begin together
-//!   turns      heaps a thread and the loop, in turns
+//!   turns      heaps a thread and the loop, in turns        lines     of a process's answers, waited for
 //!   patterns   what a thread does                         calls       what it calls
 //!   rows       what is asked of the runs                  results     all of it, as JSON
 //!   tables     means with intervals, crossings            account     what holds of the paper, computed
@@ -26,6 +26,7 @@ mod crew;
 mod export;
 mod heaps;
 mod laws;
+mod lines;
 pub(crate) mod locks;
 mod measure;
 mod page;

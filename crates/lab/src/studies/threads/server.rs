@@ -8,16 +8,16 @@
 use super::calls::Malloc;
 use super::crew::{self, Stop, Took};
 use super::heaps::Heap;
+use super::lines::Lines;
 use super::measure::Latency;
 use super::patterns::{Done, Job};
 use crate::real::Source;
 use crate::simulate::Memory;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{self, BufRead, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 /// What a process may take beyond a run's limit before it is given up.
@@ -81,7 +81,7 @@ impl Answer {
 pub struct Server {
     child: Child,
     jobs: Option<ChildStdin>,
-    answers: Receiver<String>,
+    answers: Lines<ChildStdout>,
 }
 
 impl Server {
@@ -102,14 +102,9 @@ impl Server {
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn()?;
-        let (to, answers) = mpsc::channel();
-        let out = child.stdout.take();
-        // Ends with the pipe, which ends with the process.
-        std::thread::spawn(move || {
-            let lines = out.into_iter().flat_map(|out| BufReader::new(out).lines());
-            lines.map_while(Result::ok).try_for_each(|line| to.send(line))
-        });
         let jobs = child.stdin.take();
+        let answers = child.stdout.take().map(Lines::of);
+        let answers = answers.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
         Ok(Server { child, jobs, answers })
     }
 
@@ -119,11 +114,12 @@ impl Server {
     /// In words: the job could not be done, the process has ended, does not answer, or answers something else.
     pub fn run(&mut self, on: Served, job: &Job, limit: Duration) -> Result<Answer, String> {
         let request = Request { on, job: *job, limit_ns: limit.as_nanos() as u64 };
-        let line = serde_json::to_string(&request).map_err(|error| error.to_string())?;
+        let mut line = serde_json::to_string(&request).map_err(|error| error.to_string())?;
+        // In one piece, so that its process wakes once.
+        line.push('\n');
         let jobs = self.jobs.as_mut().ok_or("its process has no standard input")?;
-        let sent = writeln!(jobs, "{line}").and_then(|()| jobs.flush());
-        let answer = match sent {
-            Ok(()) => self.answers.recv_timeout(limit + PATIENCE).ok(),
+        let answer = match jobs.write_all(line.as_bytes()) {
+            Ok(()) => self.answers.next_within(limit + PATIENCE),
             Err(_) => None,
         };
         match answer {
