@@ -40,6 +40,43 @@ pub struct Lines {
     random: Option<Random>,
     /// Places that hold no line; while there are any, a line displaces none.
     empty: usize,
+    /// Who is surely not there, where asking all ways takes long.
+    absence: Option<Absence>,
+}
+
+/// How many lines of each hash a cache holds: of a line whose hash has none there is no need to ask.
+#[derive(Clone, Debug)]
+struct Absence {
+    counts: Box<[u8; Absence::HASHES]>,
+}
+
+impl Absence {
+    const HASHES: usize = 1 << 12;
+    /// From here on a look at the counts is cheaper than one at all ways; and no hash is counted beyond
+    /// what a byte holds.
+    const WAYS: std::ops::RangeInclusive<u32> = 16..=255;
+
+    /// For a cache of one set.
+    fn of(ways: u32, sets: u32) -> Option<Absence> {
+        let is_worth_it = sets == 1 && Absence::WAYS.contains(&ways);
+        is_worth_it.then(|| Absence { counts: Box::new([0; Absence::HASHES]) })
+    }
+
+    fn hash(line: u64) -> usize {
+        (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Absence::HASHES.ilog2())) as usize
+    }
+
+    fn is_absent(&self, line: u64) -> bool {
+        self.counts[Absence::hash(line)] == 0
+    }
+
+    /// A line takes the place of another, or of none.
+    fn replace(&mut self, old: u64, new: u64) {
+        self.counts[Absence::hash(new)] += 1;
+        if old != EMPTY {
+            self.counts[Absence::hash(old)] -= 1;
+        }
+    }
 }
 
 /// How many sets there are: a division is slower than the rest of a look-up.
@@ -74,36 +111,62 @@ impl Lines {
             Replacement::Random(seed) => Some(Random::new(seed)),
         };
         let tags = vec![EMPTY; (sets * ways) as usize];
-        let empty = tags.len();
+        let (empty, absence) = (tags.len(), Absence::of(ways, sets));
         let sets = match u64::from(sets) {
             count if count.is_power_of_two() => Sets::Mask(count - 1),
             count => Sets::Count(count),
         };
-        Lines { sets, ways: ways as usize, tags, random, empty }
+        Lines { sets, ways: ways as usize, tags, random, empty, absence }
     }
 
     /// Uses a line; whether it was there. It is there afterwards. O(ways).
+    #[inline]
     pub fn touch(&mut self, line: u64) -> bool {
         let start = self.sets.of(line) * self.ways;
         let set = &mut self.tags[start..start + self.ways];
-        let found = set.iter().position(|&tag| tag == line);
-        match (&mut self.random, found) {
-            (None, Some(at)) => set[..=at].rotate_right(1),
-            (None, None) => {
-                set.rotate_right(1);
-                set[0] = line;
-            }
-            (Some(_), Some(at)) => set.swap(at, at / 2),
-            (Some(random), None) => {
-                // Asked only until the cache is full, which a TLB soon is.
-                let free =
-                    (self.empty > 0).then(|| set.iter().position(|&tag| tag == EMPTY)).flatten();
-                self.empty -= usize::from(free.is_some());
-                set[free.unwrap_or_else(|| random.below(self.ways as u64) as usize)] = line;
+        match (set, &mut self.random) {
+            ([first, second], None) => touch_pair(first, second, line),
+            (set, random) => {
+                let found = match &self.absence {
+                    Some(absence) if absence.is_absent(line) => None,
+                    _ => set.iter().position(|&tag| tag == line),
+                };
+                match (random, found) {
+                    (None, Some(at)) => set[..=at].rotate_right(1),
+                    (Some(_), Some(at)) => set.swap(at, at / 2),
+                    (random, None) => {
+                        let old = displace(set, random, &mut self.empty, line);
+                        self.absence.iter_mut().for_each(|absence| absence.replace(old, line));
+                    }
+                }
+                found.is_some()
             }
         }
-        found.is_some()
     }
+}
+
+/// Two ways, the one used last in front: what both data caches of this crate are.
+#[inline]
+fn touch_pair(first: &mut u64, second: &mut u64, line: u64) -> bool {
+    if *first == line {
+        return true;
+    }
+    let found = *second == line;
+    *second = std::mem::replace(first, line);
+    found
+}
+
+/// Puts a line that is not there into a set; returns what it displaced, maybe nothing.
+fn displace(set: &mut [u64], random: &mut Option<Random>, empty: &mut usize, line: u64) -> u64 {
+    let Some(random) = random else {
+        set.rotate_right(1);
+        return std::mem::replace(&mut set[0], line);
+    };
+    // Asked only until the cache is full, which a TLB soon is.
+    let free = (*empty > 0).then(|| set.iter().position(|&tag| tag == EMPTY)).flatten();
+    *empty -= usize::from(free.is_some());
+    let at = free.unwrap_or_else(|| random.below(set.len() as u64) as usize);
+    std::mem::replace(&mut set[at], line)
 }
 
 /// A data cache: lines of a power of two of bytes.
@@ -230,6 +293,51 @@ mod tests {
         // LRU would miss always on a loop over 80 lines; random replacement keeps most of them.
         let random = misses(1, 80);
         assert!(random < 8_000 / 2 && random > 8_000 / 5, "{random}");
+    }
+
+    /// Every shortcut of `touch` against the plain rule, written out once more.
+    #[test]
+    fn shortcuts_change_nothing() {
+        struct Plain {
+            sets: u64,
+            tags: Vec<Vec<u64>>,
+            random: Option<Random>,
+        }
+        impl Plain {
+            fn touch(&mut self, line: u64) -> bool {
+                let set = &mut self.tags[(line % self.sets) as usize];
+                let found = set.iter().position(|&tag| tag == line);
+                match (&mut self.random, found) {
+                    (None, found) => {
+                        set.remove(found.unwrap_or(set.len() - 1));
+                        set.insert(0, line);
+                    }
+                    (Some(_), Some(at)) => set.swap(at, at / 2),
+                    (Some(random), None) => {
+                        let free = set.iter().position(|&tag| tag == EMPTY);
+                        let ways = set.len() as u64;
+                        set[free.unwrap_or_else(|| random.below(ways) as usize)] = line;
+                    }
+                }
+                found.is_some()
+            }
+        }
+        let shapes = [(2, 2), (64, 2), (64, 64), (16, 16), (12, 4), (72, 72), (300, 300)];
+        for (held, ways) in shapes {
+            for seed in [None, Some(7)] {
+                let replacement = seed.map_or(Replacement::Lru, Replacement::Random);
+                let mut cache = lines(held, ways, replacement);
+                let tags = vec![vec![EMPTY; ways as usize]; (held / ways) as usize];
+                let random = seed.map(Random::new);
+                let mut plain = Plain { sets: u64::from(held / ways), tags, random };
+                let mut next = Random::new(u64::from(held));
+                for step in 0..20_000 {
+                    // Near ones often, and far ones that share a hash with others.
+                    let line = next.below(u64::from(held) * 2) << (4 * next.below(4));
+                    assert_eq!(cache.touch(line), plain.touch(line), "{held} {ways} step {step}");
+                }
+            }
+        }
     }
 
     #[test]

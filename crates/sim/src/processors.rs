@@ -19,6 +19,7 @@ pub use alone::{Found, alone};
 use crate::cache::{CacheSpec, Caches, Hits};
 use crate::tlb::{Tlb, TlbSpec};
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
@@ -207,13 +208,15 @@ impl Machine<'_> {
         let mut waiting: BinaryHeap<Reverse<(u64, usize)>> =
             (0..self.processors.len()).map(|processor| Reverse((begun, processor))).collect();
         let (mut last, mut ends) = (begun, 0);
-        while let Some(Reverse((clock, index))) = waiting.pop() {
+        while let Some(mut behind) = waiting.peek_mut() {
+            let Reverse((clock, index)) = *behind;
             if self.processors[index].ops.is_empty() && !self.next_task(index) {
                 last = last.max(clock);
                 ends += clock;
+                PeekMut::pop(behind);
                 continue;
             }
-            waiting.push(Reverse((self.step(index, clock), index)));
+            *behind = Reverse((self.step(index, clock), index));
         }
         self.run.idle_ns += last * self.processors.len() as u64 - ends;
         self.run.time_ns = last;
