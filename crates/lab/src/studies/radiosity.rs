@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   measure   real runs: speed-up over threads beside a loop that allocates nothing, memory, locks
+//!   median    of rounds, with its interval
 //!   page      HTML: Figure 1 from the recorded trace, speed-up, memory in use
 //! ```
 //!
@@ -10,19 +11,21 @@
 //! allocators (measured).
 
 mod measure;
+mod median;
 mod page;
 
 pub use measure::{
     Locks, MeasureError, Program, RunRow, Scaled, Server, Summary, loop_seconds, measure, scale,
     watch_locks, write_rows,
 };
+pub use median::Median;
 pub use page::page;
 
 use crate::profile::Point;
 use serde::Serialize;
 
 /// Version of the JSON.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 /// The paper's Figure 1: bytes allocated, useful bytes, and the share of allocated memory in use.
 pub const PAPER_ALLOCATED: u64 = 120_000_000;
 /// Bytes alive at the end of it.
@@ -90,12 +93,18 @@ impl Results {
             .allocators
             .iter()
             .filter(|summary| summary.threads == 2)
-            .max_by(|a, b| a.against_loop.total_cmp(&b.against_loop));
+            .max_by(|a, b| a.against_loop.median.total_cmp(&b.against_loop.median));
         if let Some(best) = best {
             answer.push(format!(
                 "With two threads {} gains {:.2}, a loop that allocates nothing {:.2} in the same rounds: \
-                 {:.2} of it ({} processors here).",
-                best.allocator, best.speed_up, best.loop_speed_up, best.against_loop, self.processors
+                 {:.2} of it ({:.2} to {:.2}; {} processors here).",
+                best.allocator,
+                best.speed_up,
+                best.loop_speed_up,
+                best.against_loop.median,
+                best.against_loop.low,
+                best.against_loop.high,
+                self.processors
             ));
         }
         answer.extend(self.on_locks());

@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(clap::Args)]
 #[command(after_help = format!("Examples:
   freehold study radiosity
+  freehold study radiosity --quick --rounds 9 --on glibc,freehold,mimalloc
   freehold study radiosity --rounds 9 --threads 1,2,4,8
   freehold study radiosity --on glibc,freehold,best-fit
   freehold study radiosity --scale 2e-5,5e-6,1e-6    larger scenes: 40, 120, 320 MB of objects
@@ -54,6 +55,10 @@ pub struct Args {
         default_value = "allocators,first-fit,best-fit,good-fit,dmrt,dlmalloc,tlsf,buddy"
     )]
     on: String,
+    /// Speed-up, Figure 1 and memory in the program's own scene only: no larger scenes, and no heaps that
+    /// threads share in the paper's ways.
+    #[arg(long, conflicts_with = "scale")]
+    quick: bool,
     /// Leave out the heaps that threads share in the paper's ways.
     #[arg(long)]
     no_schemes: bool,
@@ -64,7 +69,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-radiosity")]
     out: PathBuf,
-    /// Print the results as JSON (schema version 2: crates/lab/src/studies/radiosity.rs).
+    /// Print the results as JSON (schema version 3: crates/lab/src/studies/radiosity.rs).
     #[arg(long)]
     json: bool,
 }
@@ -118,7 +123,8 @@ fn measure(
     selection: &Selection,
     interrupted: &AtomicBool,
 ) -> Result<(Results, Vec<radiosity::RunRow>)> {
-    let schemes = SCHEMES.into_iter().filter(|_| !args.no_schemes).map(Server::scheme);
+    let has_schemes = !args.no_schemes && !args.quick;
+    let schemes = SCHEMES.into_iter().filter(|_| has_schemes).map(Server::scheme);
     let servers: Vec<Server> =
         selection.allocators.iter().map(Server::malloc).chain(schemes).collect();
     let program = Program { command: workload::default_program()?, heap_at: workload::HEAP_AT };
@@ -138,8 +144,8 @@ fn measure(
     let mut bar = ui::Progress::new("larger scenes");
     let mut progress = |done, of| bar.set(done, of);
     let threads = processors as u32;
-    let scaled =
-        radiosity::scale(&program, &servers, &args.scale, threads, &mut progress, interrupted)?;
+    let scales = if args.quick { &[][..] } else { &args.scale };
+    let scaled = radiosity::scale(&program, &servers, scales, threads, &mut progress, interrupted)?;
     let results = Results {
         schema_version: SCHEMA_VERSION,
         processors,
@@ -159,10 +165,12 @@ fn command_line(args: &Args) -> String {
     let trace = args.trace.iter().map(|path| format!(" --trace {}", path.display()));
     let trace: String = trace.collect();
     let scale: Vec<String> = args.scale.iter().map(|share| format!("{share:e}")).collect();
-    let (scale, schemes) = (scale.join(","), if args.no_schemes { " --no-schemes" } else { "" });
-    format!(
-        "freehold study radiosity --threads {threads} --rounds {rounds} --on {on}{schemes} --scale {scale}{trace}"
-    )
+    let less = match (args.quick, args.no_schemes) {
+        (true, _) => " --quick".to_owned(),
+        (false, true) => format!(" --no-schemes --scale {}", scale.join(",")),
+        (false, false) => format!(" --scale {}", scale.join(",")),
+    };
+    format!("freehold study radiosity --threads {threads} --rounds {rounds} --on {on}{less}{trace}")
 }
 
 /// Figure 1 and the policies; `None` when interrupted.
@@ -224,7 +232,7 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
             summary.seconds,
             summary.speed_up,
             summary.loop_speed_up,
-            summary.against_loop,
+            summary.against_loop.median,
             summary.more_work,
             freehold_lab::human::bytes(summary.peak_resident)
         )?;

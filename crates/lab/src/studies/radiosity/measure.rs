@@ -1,5 +1,6 @@
 //! Real runs of the application under preloaded allocators, beside a loop that allocates nothing.
 
+use super::median::Median;
 use crate::real::Allocator;
 use crate::shared_heap::Scheme;
 use crate::studies::columns::{
@@ -13,8 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Steps of the loop in all, however many threads share them.
-const LOOP_STEPS: u64 = 600_000_000;
+/// Steps of the loop in all, however many threads share them: about half as long as the program takes, for it
+/// runs before and after it.
+const LOOP_STEPS: u64 = 300_000_000;
 
 /// Why a run gave nothing.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +86,7 @@ pub struct RunRow {
     pub round: u32,
     /// Seconds of the solution (link to closure), as the program says.
     pub seconds: f64,
-    /// Seconds of the loop with as many threads, in the same round.
+    /// Seconds of the loop with as many threads, directly before the run and directly after it, together.
     pub loop_seconds: f64,
     /// Peak resident memory of the process, bytes.
     pub peak_resident: u64,
@@ -117,8 +119,8 @@ pub struct Summary {
     pub speed_up: f64,
     /// The same of the loop.
     pub loop_speed_up: f64,
-    /// Median of each round's quotient of the two.
-    pub against_loop: f64,
+    /// Of each round's quotient of the two.
+    pub against_loop: Median,
     /// Median peak of resident memory, bytes.
     pub peak_resident: u64,
     /// Bytes of the solution's objects.
@@ -187,8 +189,9 @@ pub fn write_rows(to: &mut (dyn Write + Send), rows: &[RunRow]) -> io::Result<()
     columns::write(to, "run", COLUMNS, rows)
 }
 
-/// Runs every server with every thread count, `rounds` times, taking turns. The first thread count
-/// is the one that speed-ups are against.
+/// Runs every server with every thread count, `rounds` times, taking turns; every round begins with another
+/// server. The first thread count is the one that speed-ups are against. The loop runs before and after
+/// each run, with as many threads: what else goes on on the machine meets both.
 ///
 /// # Errors
 /// The first run that failed, or `interrupted` became true.
@@ -203,14 +206,16 @@ pub fn measure(
     let total = u64::from(rounds) * (servers.len() * threads.len()) as u64;
     let mut rows = Vec::new();
     for round in 0..rounds {
-        for server in servers {
+        let first = round as usize % servers.len().max(1);
+        for server in servers[first..].iter().chain(&servers[..first]) {
             for &threads in threads {
                 if interrupted.load(Ordering::Relaxed) {
                     return Err(MeasureError::Interrupted);
                 }
                 progress(rows.len() as u64, total);
-                let loop_seconds = loop_seconds(threads);
+                let before = loop_seconds(threads);
                 let run = run(program, server, threads, &[])?;
+                let loop_seconds = before + loop_seconds(threads);
                 rows.push(RunRow { round, loop_seconds, ..run });
             }
         }
@@ -372,16 +377,17 @@ fn summary(rows: &[RunRow], allocator: &str, base: u32, threads: u32) -> Summary
         rows.iter().filter(move |row| row.allocator == allocator && row.threads == threads)
     };
     let pairs: Vec<(&RunRow, &RunRow)> = of(base).zip(of(threads)).collect();
-    let median_of = |get: fn(&RunRow, &RunRow) -> f64| {
-        median(pairs.iter().map(|(one, many)| get(one, many)).collect())
+    let spread_of = |get: fn(&RunRow, &RunRow) -> f64| {
+        Median::of(pairs.iter().map(|(one, many)| get(one, many)).collect())
     };
+    let median_of = |get: fn(&RunRow, &RunRow) -> f64| spread_of(get).median;
     Summary {
         allocator: allocator.to_owned(),
         threads,
         seconds: median_of(|_, many| many.seconds),
         speed_up: median_of(|one, many| one.seconds / many.seconds),
         loop_speed_up: median_of(|one, many| one.loop_seconds / many.loop_seconds),
-        against_loop: median_of(|one, many| {
+        against_loop: spread_of(|one, many| {
             (one.seconds / many.seconds) / (one.loop_seconds / many.loop_seconds)
         }),
         peak_resident: median_of(|_, many| many.peak_resident as f64) as u64,
@@ -390,11 +396,6 @@ fn summary(rows: &[RunRow], allocator: &str, base: u32, threads: u32) -> Summary
         heap_bytes: median_of(|_, many| many.heap_bytes as f64) as u64,
         external: Some(median_of(|_, many| many.external)).filter(|share| share.is_finite()),
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -433,7 +434,8 @@ mod tests {
             row(2, 2, 2.5, 1.0),
         ];
         let found = summary(&rows, "glibc", 1, 2);
-        assert_eq!((found.speed_up, found.against_loop, found.seconds), (1.6, 1.0, 2.5));
+        assert_eq!((found.speed_up, found.seconds), (1.6, 2.5));
+        assert_eq!(found.against_loop, Median { median: 1.0, low: 0.8, high: 1.0 });
         assert_eq!((found.more_work, found.external), (1.2, None));
         let mut file = Vec::new();
         write_rows(&mut file, &rows).unwrap();
