@@ -1,14 +1,11 @@
 //! Says which words of which objects a workload touches, for models of caches, TLBs and pages.
 //!
-//! A recorder that wants to hear of it exports `freehold_record_access`; or it is written to a file, with
-//! the addresses that the malloc of this process chose ([`log`]). With neither every call here is a load
-//! and a branch. Who watches decides when and what: [`watch`] turns it on for a stretch of the work and
+//! A recorder that wants to hear of it exports `freehold_record_access`. Without one every call here is a
+//! load and a branch. Who watches decides when and what: [`watch`] turns it on for a stretch of the work and
 //! says which share of its pieces is told, so that the sample has a rate that can be stated. A piece is
 //! told whole or not at all ([`attend`]): a sample of single accesses would have lost their locality.
 //!
 //! Invariant: `object` is where an allocation begins, `offset` lies within it; or `offset` is a mark.
-
-pub mod log;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -66,7 +63,7 @@ fn find() -> Option<Hook> {
 
 /// Whether anybody listens at all.
 pub fn is_heard() -> bool {
-    hook().is_some() || log::is_open()
+    hook().is_some()
 }
 
 /// Begins to tell of a share of the work, on all threads; without a recorder nothing is told.
@@ -139,7 +136,6 @@ fn tell(object: usize, offset: usize, words: usize, write: bool) {
         // SAFETY: it takes any address: it is a name there, and nothing is read through it.
         unsafe { hook(object as *const libc::c_void, offset, words, write) }
     }
-    log::access(object, offset, words, write);
 }
 
 /// `bytes` bytes from `offset` on of the object at address `object` are read (or written).

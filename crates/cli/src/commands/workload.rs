@@ -2,10 +2,14 @@
 
 use anyhow::{Context, Result, bail};
 use freehold_lab::shared_heap::{self, SCHEMES};
+use freehold_lab::simulate::busiest;
+use freehold_lab::studies::tlb;
+use freehold_trace::Trace;
 use freehold_workloads::kernels::command as kernel;
 use freehold_workloads::radiosity::command as radiosity;
 use freehold_workloads::radiosity::statistics::HeapStatistics;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run a program that comes with this command; `compare` runs radiosity when it is given none.
@@ -30,6 +34,12 @@ pub struct Args {
 enum Program {
     Radiosity(radiosity::Args),
     Kernel(kernel::Args),
+    /// Place a trace's objects by the malloc of this process; `study tlb` asks for it.
+    #[command(hide = true)]
+    Placed {
+        /// The trace.
+        trace: PathBuf,
+    },
 }
 
 /// Runs it; the exit status is the program's.
@@ -38,7 +48,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         (Program::Radiosity(program), Some(heap)) => on_heap(&program, &heap, args.watch_locks),
         (Program::Radiosity(program), None) => radiosity::run(&program),
         (Program::Kernel(program), None) => kernel::run(&program),
-        (Program::Kernel(_), Some(_)) => bail!("--heap is for radiosity"),
+        (Program::Placed { trace }, None) => placed(&trace),
+        (_, Some(_)) => bail!("--heap is for radiosity"),
     }
 }
 
@@ -62,6 +73,25 @@ fn on_heap(args: &radiosity::Args, name: &str, watch_locks: bool) -> Result<Exit
             lock_wait_ns: found.lock_wait_ns,
         }))
     })
+}
+
+/// Prints as JSON where malloc puts the objects of a trace. What this command needs for itself comes from
+/// elsewhere, so that malloc serves the recorded calls only.
+fn placed(trace: &Path) -> Result<ExitCode> {
+    shared_heap::switch_on(SCHEMES[3].name, 2, false)?;
+    let trace = Trace::open(trace)?;
+    let process = busiest(&trace).context("the trace has no process")?;
+    println!("{}", serde_json::to_string(&tlb::look_here(&trace, process)?)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command that does that, but for the trace.
+///
+/// # Errors
+/// When the path of this file cannot be found out.
+pub fn placing_program() -> Result<Vec<OsString>> {
+    let this = std::env::current_exe().context("the path of this command is not known")?;
+    Ok(vec![this.into_os_string(), "workload".into(), "placed".into()])
 }
 
 /// The command line that `compare` records when it is given none: this very file.

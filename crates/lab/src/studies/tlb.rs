@@ -3,9 +3,10 @@
 //! ```text
 //!   published   Table 1 of Cavin and Alonso           place   a trace on a policy: where every word lies
 //!   tables      1 to 40 processors, two page sizes    packing how densely pages are filled
-//!   real        the same under a real malloc           steps   words and marks as work
-//!   caches      what the caches hold of which words    answer  the sentences
-//!   export      Parquet                               page    HTML
+//!   real        the same by a real malloc, in a child  steps   words and marks as work
+//!   caches      what the caches hold of which words    counted all loads and stores, by cachegrind
+//!   answer      the sentences                         export  Parquet
+//!   page        HTML                                  serve   who places: a policy or malloc
 //! ```
 //!
 //! The application tells the recorder which words of which objects it touches: in stated iterations all the
@@ -13,19 +14,21 @@
 //! of the registry places the recorded objects; `sim::processors` runs the recorded pieces of work on P
 //! processors with a TLB and caches each.
 //!
-//! Under real mallocs the application runs again and tells where its words lie: these rows are measured.
+//! By real mallocs the recorded calls are placed once more, each in a process of its own: these rows are measured.
 //!
 //! Invariant: all other results are a function of the trace and the policies. Every parameter is stated and
 //! none is fitted to a cell; only the unit is: our one-processor, 16 KiB cell is scaled to the published.
 
 mod answer;
 mod caches;
+pub mod counted;
 mod export;
 mod packing;
 mod page;
 mod place;
 mod published;
 mod real;
+mod serve;
 mod steps;
 mod tables;
 
@@ -35,7 +38,8 @@ pub use packing::Packing;
 pub use page::page;
 pub use place::{PlaceError, Placed, Sample, place};
 pub use published::{PROCESSORS, Published, published};
-pub use tables::{Cell, Policied, Program, Results, Row, Share, Sources, run, run_really};
+pub use real::{Seen, look_here};
+pub use tables::{Cell, Mallocs, Policied, Results, Row, Share, Sources, run, run_really};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,6 @@ use super::scene_file::SceneFileError;
 use super::solver::{self, Settings, Solution, Watch};
 use super::statistics::{HeapStatistics, Phase};
 use super::{physics, scene_file, scenes};
-use crate::access;
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,9 +62,6 @@ pub struct Args {
     /// Stop after the last iteration: the light is neither settled nor checked.
     #[arg(long, conflicts_with_all = ["picture", "check"])]
     pub break_off: bool,
-    /// Write those accesses to a file instead, with their real addresses (wants one thread).
-    #[arg(long, value_name = "FILE", requires = "accesses")]
-    pub access_log: Option<PathBuf>,
     /// Write a picture (PNG).
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
@@ -130,15 +126,11 @@ pub fn run_on_heap(
     if let Some(path) = &args.picture {
         check_folder(path)?;
     }
-    if let Some(path) = &args.access_log {
-        access::log::open(path).with_context(|| format!("cannot write {}", path.display()))?;
-    }
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(args.threads)
         .build()
         .with_context(|| format!("cannot start {} threads", args.threads))?;
     let mut solution = pool.install(|| solve(args, &scene))?;
-    access::log::close().context("the access log is not whole")?;
     solution.statistics.peak_resident_bytes = peak_resident_bytes();
     solution.statistics.heap = look()?;
     if args.json {

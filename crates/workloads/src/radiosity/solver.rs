@@ -166,9 +166,6 @@ impl Solver<'_> {
             && let Some(patch) = self.hierarchy.patches.first()
         {
             access::end_watch(&*patch.root);
-            if access::log::is_open() {
-                self.hierarchy.each_object(|_, address, bytes| access::log::object(address, bytes));
-            }
         }
     }
 

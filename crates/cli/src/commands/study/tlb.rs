@@ -7,7 +7,7 @@ use crate::{embedded, ui};
 use anyhow::{Context, Result, anyhow, bail};
 use freehold_lab::selection::Selection;
 use freehold_lab::simulate::busiest;
-use freehold_lab::studies::tlb::{self, PlaceError, Program, Results, Sources};
+use freehold_lab::studies::tlb::{self, Mallocs, PlaceError, Policied, Results, Sources, counted};
 use freehold_trace::Trace;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,38 +18,44 @@ use std::sync::atomic::AtomicBool;
 /// twice what 64 pairs of pages of 1 MiB reach. The last of 20 iterations is heard.
 const PROGRAM: Recipe = Recipe {
     scene: &["--threads", "1", "--epsilon", "1e-6", "--least-area", "1e-6"],
-    told: &["--accesses", "20", "--of-patches", "4"],
-    parts: "2048",
+    of_patches: 4,
+    of_units: 2048,
 };
 /// The same a tenth as fine: 35 MiB.
 const QUICK: Recipe = Recipe {
     scene: &["--threads", "1", "--epsilon", "1e-5", "--least-area", "1e-5"],
-    told: &["--accesses", "20", "--of-patches", "2"],
-    parts: "2048",
+    of_patches: 2,
+    of_units: 2048,
 };
 
 /// How the application is run.
 struct Recipe {
     scene: &'static [&'static str],
-    /// What it tells, and of which share of its surfaces.
-    told: &'static [&'static str],
-    /// Of the other iterations, one piece in so many: for the trace only.
-    parts: &'static str,
+    /// Of the iteration that is told, the work on one surface in so many.
+    of_patches: u32,
+    /// Of the other iterations, one piece in so many: for the caches only.
+    of_units: u32,
 }
+
+/// The iteration that is told, of as many.
+const ITERATION: &str = "20";
+/// Its light is not settled, for the paper's program did not do that either.
+const ENDS: &str = "--break-off";
 
 impl Recipe {
     fn of(quick: bool) -> Recipe {
         if quick { QUICK } else { PROGRAM }
     }
 
-    fn under_a_malloc(&self) -> impl Iterator<Item = &'static str> {
-        self.scene.iter().chain(self.told).copied().chain(["--break-off"])
-    }
-
-    fn recorded(&self) -> Vec<&'static str> {
-        self.under_a_malloc().chain(["--of-units", self.parts]).collect()
+    fn recorded(&self) -> Vec<String> {
+        let [patches, units] = [self.of_patches, self.of_units].map(|of| of.to_string());
+        let told = ["--accesses", ITERATION, "--of-patches", &patches, "--of-units", &units, ENDS];
+        self.scene.iter().chain(&told).map(|&word| word.to_owned()).collect()
     }
 }
+
+/// The scene of the paper's Figure 1, whose loads and stores are counted beside those of what is recorded.
+const FIGURE_1: [&str; 2] = ["--threads", "1"];
 
 /// Policies by default; the first is that of Table 1. The others of the registry differ little from these.
 const POLICIES: &str = "best-fit,first-fit,buddy,tcmalloc";
@@ -68,6 +74,7 @@ const QUICK_ON: &str = "best-fit,buddy,glibc,freehold";
   freehold study tlb --keep room.fht          keep what was recorded
   freehold study tlb --trace room.fht --on best-fit,first-fit,buddy
   freehold study tlb --on best-fit,glibc,jemalloc
+  freehold study tlb --quick --every-access   count stacks, too (valgrind; some minutes)
   freehold record -o big.fht -- freehold workload radiosity --threads 1 --epsilon 4e-6 --accesses 20
   freehold study tlb --trace big.fht
 
@@ -84,15 +91,19 @@ pub struct Args {
     /// rows of Table 1 say nothing.
     #[arg(long, conflicts_with = "trace")]
     quick: bool,
-    /// Policies that place the objects (the first is that of Table 1), and mallocs under which the program
-    /// runs once more for real [default: four policies and every malloc of this machine; with --trace the
-    /// policies].
+    /// Policies that place the objects (the first is that of Table 1), and mallocs that place them for real
+    /// [default: four policies and every malloc of this machine].
     #[arg(long, value_name = "LIST")]
     on: Option<String>,
+    /// Also count which of all loads and stores of the program the caches would hold, stacks included, as the
+    /// paper's counters did: the recorded scene and that of its Figure 1 run under valgrind's cachegrind, which
+    /// takes half an hour, with --quick some minutes.
+    #[arg(long, conflicts_with = "trace")]
+    every_access: bool,
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-tlb")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 3: crates/lab/src/studies/tlb/tables.rs).
+    /// Print the results as JSON instead of tables (schema version 4: crates/lab/src/studies/tlb/tables.rs).
     #[arg(long)]
     json: bool,
 }
@@ -109,83 +120,113 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let interrupted = ui::interrupted();
     let recipe = Recipe::of(args.quick);
-    let mut command = workload::default_program()?;
-    command.extend(recipe.under_a_malloc().map(Into::into));
-    let program =
-        Program { command: &command, allocators: &selection.allocators, folder: folder.path() };
-    // The mallocs measure no time: they run beside the recording and what is made of it.
-    let (results, really) = std::thread::scope(|scope| {
-        let really = scope.spawn(|| tlb::run_really(&program, &interrupted));
-        let results = record_and_simulate(&args, &recipe, &path, &selection, &interrupted);
-        (results, really.join())
+    if args.trace.is_none() {
+        let words = recipe.recorded();
+        bundled::record(&path, &words.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
+    // Neither mallocs nor counts measure time: they run beside the simulation.
+    let (results, really, uses) = std::thread::scope(|scope| {
+        let really = scope.spawn(|| place_really(&selection, &path, &interrupted));
+        let uses = scope.spawn(|| match args.every_access {
+            true => every_access(&recipe, folder.path()),
+            false => Ok(Vec::new()),
+        });
+        let results = simulate(&path, &selection, &interrupted);
+        (results, really.join(), uses.join())
     });
-    let really = really.map_err(|_| anyhow!("running the program under a malloc failed"))?;
-    let (mut results, really) = match (results?, really) {
-        (None, _) | (_, Err(PlaceError::Interrupted)) => {
-            return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
-        }
-        (Some(results), really) => (results, really?),
+    let really = really.map_err(|_| anyhow!("placing by a malloc failed"))?;
+    let Some((mut results, really)) = unless_interrupted(results, really)? else {
+        return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
     results.policies.extend(really);
+    add_counted(&mut results, uses.map_err(|_| anyhow!("counting failed"))??, &recipe);
     outputs.write_rows(|to| tlb::write_rows(to, &results.rows))?;
     outputs.write(&tlb::page(&results, &command_line(&args)), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// `None` when interrupted.
+fn unless_interrupted<A, B>(
+    one: Result<A, PlaceError>,
+    other: Result<B, PlaceError>,
+) -> Result<Option<(A, B)>, PlaceError> {
+    match (one, other) {
+        (Err(PlaceError::Interrupted), _) | (_, Err(PlaceError::Interrupted)) => Ok(None),
+        (one, other) => Ok(Some((one?, other?))),
+    }
+}
+
 /// What to place the objects with.
 fn select(args: &Args) -> Result<Selection> {
     let own = embedded::allocators()?;
     let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
-    let list = match (&args.on, &args.trace) {
-        (Some(list), _) => list.clone(),
-        (None, Some(_)) => POLICIES.to_owned(),
-        (None, None) if args.quick => QUICK_ON.to_owned(),
-        (None, None) => format!("{POLICIES},allocators"),
+    let list = match &args.on {
+        Some(list) => list.clone(),
+        None if args.quick => QUICK_ON.to_owned(),
+        None => format!("{POLICIES},allocators"),
     };
     let selection = Selection::parse(&list, &own)?;
     if selection.policies.is_empty() {
         bail!("--on names no policy; Table 1 needs one, for example best-fit");
     }
-    if args.trace.is_some() && !selection.allocators.is_empty() {
-        bail!(
-            "a trace says nothing of where {} would put its objects; leave --trace out, so that the \
-             program runs for real",
-            selection.allocators[0].name
-        );
-    }
     Ok(selection)
 }
 
-/// With a progress bar; `None` when interrupted.
-fn record_and_simulate(
-    args: &Args,
-    recipe: &Recipe,
+/// By each malloc in a process of its own: this very command.
+fn place_really(
+    selection: &Selection,
+    trace: &Path,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Policied>, PlaceError> {
+    let no_command = |error: anyhow::Error| PlaceError::Counted { what: error.to_string() };
+    let command = workload::placing_program().map_err(no_command)?;
+    let mallocs = Mallocs { command: &command, allocators: &selection.allocators, trace };
+    tlb::run_really(&mallocs, interrupted)
+}
+
+/// With a progress bar.
+fn simulate(
     path: &Path,
     selection: &Selection,
     interrupted: &AtomicBool,
-) -> Result<Option<Results>> {
-    if args.trace.is_none() {
-        bundled::record(path, &recipe.recorded())?;
-    }
+) -> Result<Results, PlaceError> {
     let trace = &Trace::open(path)?;
-    let process = busiest(trace).context("the trace has no process")?;
+    let process = busiest(trace).ok_or(PlaceError::NoAccesses)?;
     let sources = Sources { trace, process, policies: &selection.policies };
     let mut bar = ui::Progress::new("simulating");
     let mut progress = |done, total| bar.set(done, total);
-    match tlb::run(&sources, &mut progress, interrupted) {
-        Ok(results) => Ok(Some(results)),
-        Err(PlaceError::Interrupted) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    tlb::run(&sources, &mut progress, interrupted)
+}
+
+/// All loads and stores of the scene of Figure 1, and then of the recorded one.
+fn every_access(recipe: &Recipe, folder: &Path) -> Result<Vec<tlb::CacheUse>> {
+    let count = |what: &str, scene: &[&str]| {
+        let mut command = workload::default_program()?;
+        command.extend(scene.iter().chain(&[ENDS]).map(Into::into));
+        let what = format!("All loads and stores, {what}");
+        Ok(counted::count(&counted::Counted { what, command: &command }, folder)?)
+    };
+    let uses = [("the scene of Figure 1", &FIGURE_1[..]), (RECORDED, recipe.scene)];
+    uses.into_iter().map(|(what, scene)| count(what, scene)).collect()
+}
+
+const RECORDED: &str = "the recorded scene";
+
+/// The last of the counts is of the recorded program.
+fn add_counted(results: &mut Results, uses: Vec<tlb::CacheUse>, recipe: &Recipe) {
+    let words = counted::heap_words(&results.sample, recipe.of_patches, recipe.of_units);
+    results.accesses_a_word = uses.last().map(|all| all.words as f64 / words.max(1) as f64);
+    results.caches.extend(uses);
 }
 
 fn command_line(args: &Args) -> String {
     let trace = args.trace.iter().map(|path| format!(" --trace {}", path.display()));
     let on = args.on.iter().map(|on| format!(" --on {on}"));
     let quick = args.quick.then(|| " --quick".to_owned());
+    let every = args.every_access.then(|| " --every-access".to_owned());
     let start = std::iter::once("freehold study tlb".to_owned());
-    start.chain(quick).chain(trace).chain(on).collect()
+    start.chain(quick).chain(every).chain(trace).chain(on).collect()
 }
 
 /// Table 1, three lines a page size; then the answer.

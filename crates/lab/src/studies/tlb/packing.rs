@@ -1,13 +1,13 @@
 //! How densely live objects fill the pages they lie on.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// log2 of the page lengths looked at: 4 KiB, 16 KiB, 1 MiB, 2 MiB.
 pub const PAGES_LOG2: [u32; 4] = [12, 14, 20, 21];
 
 /// Pages of one length.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Packing {
     /// log2 of the length.
     pub page_log2: u32,

@@ -207,8 +207,9 @@ impl Page<'_> {
         Figure {
             id: "cache-hits",
             title: "Hits of both caches, by processors",
-            lead: "The iteration of Table 1 alone. The paper reports over 95 % in both levels of the whole run \
-                   for any number of processors, while pages miss.",
+            lead: "The iteration of Table 1 alone, words of heap objects. The paper reports over 95 % in both \
+                   levels of all loads and stores of the whole run, for any number of processors, while pages \
+                   miss.",
             drawing: &table,
             table: "",
             command: self.command,
@@ -220,18 +221,19 @@ impl Page<'_> {
     fn which_words(&self, out: &mut String) {
         let percent =
             |share: f64| Cell { bar: Some(share), ..Cell::text(format!("{:.2} %", share * 100.0)) };
-        let per_1000 = |misses: f64| Cell::text(format!("{misses:.3}"));
+        let per_1000 = |misses: Option<f64>| {
+            Cell::text(misses.map_or("–".to_owned(), |misses| format!("{misses:.3}")))
+        };
         let rows = self.results.caches.iter().map(|row| {
+            let unit = if row.is_counted() { "loads and stores" } else { "words" };
+            let words = human::exact(row.words);
             vec![
-                Cell {
-                    note: Some(format!("{} words", human::exact(row.words))),
-                    ..Cell::text(&row.what)
-                },
+                Cell { note: Some(format!("{words} {unit}")), ..Cell::text(&row.what) },
                 percent(row.first_hits),
                 percent(row.second_hits),
                 percent(row.either_hits),
-                per_1000(row.tlb_per_1000[0]),
-                per_1000(row.tlb_per_1000[1]),
+                per_1000(row.tlb_per_1000.map(|[small, _]| small)),
+                per_1000(row.tlb_per_1000.map(|[_, big]| big)),
             ]
         });
         let rows: Vec<Vec<Cell>> = rows.collect();
@@ -248,16 +250,36 @@ impl Page<'_> {
         Figure {
             id: "cache-words",
             title: "Which words the caches hold (one processor)",
-            lead: "Links are gone through once an iteration, and there are far more of them than either \
-                   cache holds: each brings lines of its own. Rays go through the same boxes and triangles \
-                   again and again. The iteration of Table 1 casts next to none; the other iterations \
-                   consist of them. Their share is told piece by piece, so that a piece finds what another \
-                   left: its hits are understated. Stack and registers are told nowhere.",
+            lead: &self.on_words(),
             drawing: &table,
             table: "",
             command: self.command,
         }
         .write(out);
+    }
+
+    fn on_words(&self) -> String {
+        let counted = self.results.caches.iter().filter(|row| row.is_counted());
+        let verdicts: Vec<String> =
+            counted.map(|row| format!("{}: {}.", row.what, row.verdict())).collect();
+        let counted = match (verdicts.is_empty(), self.results.accesses_a_word) {
+            (true, _) => "They are not in this table: --every-access counts them.".to_owned(),
+            (false, None) => verdicts.join(" "),
+            (false, Some(each)) => format!(
+                "There are {each:.1} of them to each word of a heap object (an estimate: what was told, times \
+                 what it stands for). {}",
+                verdicts.join(" ")
+            ),
+        };
+        format!(
+            "Links are gone through once an iteration, and there are far more of them than either cache holds: \
+             each brings lines of its own. Rays go through the same boxes and triangles again and again. The \
+             iteration of Table 1 casts next to none; the other iterations consist of them. Their share is told \
+             piece by piece, so that a piece finds what another left: its hits are understated. Rows of words \
+             are of heap objects alone. The paper read the processor's counters (perfex), which see every load \
+             and store, stacks included; whether its second level is counted of all of them or of what reaches \
+             it is not said. {counted}"
+        )
     }
 
     fn sharing(&self, out: &mut String) {
@@ -334,8 +356,8 @@ impl Page<'_> {
             title: "TLB misses per 1,000 words, one processor",
             lead: "All levels of the TLB missed. The modern presets are those of the published \
                    manuals; a page walk then costs little, for the tables lie in the caches. A malloc \
-                   marked as real served the same program on this machine, and these are the addresses \
-                   that it gave; pages are assumed to be as long as each column says.",
+                   marked as real served the recorded calls on this machine, in a process of its own, and \
+                   these are the addresses that it gave; pages are assumed to be as long as each column says.",
             drawing: &misses,
             table: "",
             command: self.command,

@@ -1,13 +1,14 @@
-//! A recorded program on a policy: which addresses its words have, and what its pieces of work are.
+//! A recorded program on a policy or a malloc: which addresses its words have, and what its pieces of work are.
 
 use super::packing::Packing;
+use super::serve::{ByMalloc, ByPolicy, Serve};
 use super::steps::{Steps, Told};
 use crate::models::dispatch;
 use crate::simulate::memory::Memory;
 use freehold_core::policy::{Policy, Visitor};
 use freehold_core::units::Align;
 use freehold_sim::processors::{Op, Work};
-use freehold_trace::{Event, ObjectId, ProcessId, ReadError, Request, Trace};
+use freehold_trace::{Event, ObjectId, OpenError, ProcessId, ReadError, Request, Trace};
 use freehold_workloads::access::{ASIDE, BARRIER, PARTS, TASK};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,9 @@ const PATIENCE: u64 = 1 << 16;
 /// Why a trace could not be placed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The file.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -40,7 +44,13 @@ pub enum PlaceError {
         /// Bytes.
         bytes: u64,
     },
-    /// A real malloc under which the application did not run.
+    /// All loads and stores could not be counted.
+    #[error("{what}")]
+    Counted {
+        /// What happened.
+        what: String,
+    },
+    /// A real malloc by which nothing was placed.
     #[error("{allocator}: {what}")]
     Real {
         /// The malloc.
@@ -58,7 +68,7 @@ pub enum PlaceError {
 pub struct Sample {
     /// Words touched, as recorded.
     pub words: u64,
-    /// Words whose object was not there: freed just then, or refused by the policy.
+    /// Words whose object was not there: freed just then, or refused.
     pub unplaced: u64,
     /// Recorded stretches: iterations of the application, with all the work on some of its surfaces.
     pub stretches: u64,
@@ -105,6 +115,40 @@ pub fn place(
     dispatch(name, placing).unwrap_or_else(|| Err(PlaceError::Unknown(name.to_owned())))
 }
 
+/// Places the process's objects by the malloc of this process, in a thread of its own, as most of the
+/// application's are made by a thread that is not the first.
+///
+/// # Errors
+/// As [`PlaceError`] says.
+pub fn place_here(trace: &Trace, process: ProcessId) -> Result<Placed, PlaceError> {
+    let never = AtomicBool::new(false);
+    let place = || feed(trace, process, Placer::new(ByMalloc, 0), &never);
+    let placed = std::thread::scope(|scope| scope.spawn(place).join());
+    placed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Tells the placer every event.
+fn feed<S: Serve>(
+    trace: &Trace,
+    process: ProcessId,
+    mut placer: Placer<S>,
+    interrupted: &AtomicBool,
+) -> Result<Placed, PlaceError> {
+    let mut records = trace.records_of(process)?;
+    let mut seen = 0;
+    while let Some(run) = records.next_run()? {
+        run.events.iter().for_each(|timed| placer.apply(&timed.event));
+        seen += run.events.len() as u64;
+        if seen >= PATIENCE {
+            seen = 0;
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(PlaceError::Interrupted);
+            }
+        }
+    }
+    placer.finish().ok_or(PlaceError::NoAccesses)
+}
+
 struct Placing<'a> {
     trace: &'a Trace,
     process: ProcessId,
@@ -121,32 +165,21 @@ impl Visitor for Placing<'_> {
         // SAFETY: the only region of this memory; the policy is gone before the memory is.
         let region = unsafe { memory.region() }.ok_or_else(error)?;
         let base = region.base().addr().get() as u64;
-        let mut placer = Placer::new(P::new(region).ok_or_else(error)?, base);
-        let mut records = self.trace.records_of(self.process)?;
-        let mut seen = 0;
-        while let Some(run) = records.next_run()? {
-            run.events.iter().for_each(|timed| placer.apply(&timed.event));
-            seen += run.events.len() as u64;
-            if seen >= PATIENCE {
-                seen = 0;
-                if self.interrupted.load(Ordering::Relaxed) {
-                    return Err(PlaceError::Interrupted);
-                }
-            }
-        }
-        placer.finish().ok_or(PlaceError::NoAccesses)
+        let policy = ByPolicy(P::new(region).ok_or_else(error)?);
+        feed(self.trace, self.process, Placer::new(policy, base), self.interrupted)
     }
 }
 
-/// An object alive in the policy.
+/// An object alive where it was placed.
 #[derive(Clone, Copy)]
 struct Object {
     payload: NonNull<u8>,
     size: u64,
 }
 
-struct Placer<P> {
-    policy: P,
+struct Placer<S> {
+    server: S,
+    /// Addresses are told from here.
     base: u64,
     objects: Vec<Option<Object>>,
     steps: Steps,
@@ -167,12 +200,12 @@ struct Heard {
     is_aside: bool,
 }
 
-impl<P: Policy> Placer<P> {
-    fn new(policy: P, base: u64) -> Self {
+impl<S: Serve> Placer<S> {
+    fn new(server: S, base: u64) -> Self {
         let (steps, parts) = (Steps::default(), Steps::default());
         let (objects, packing) = (Vec::new(), Vec::new());
         let (sample, heard) = (Sample::default(), Heard::default());
-        Placer { policy, base, objects, steps, parts, sample, packing, heard }
+        Placer { server, base, objects, steps, parts, sample, packing, heard }
     }
 
     fn apply(&mut self, event: &Event) {
@@ -201,24 +234,24 @@ impl<P: Policy> Placer<P> {
             self.objects.resize(index + 1, None);
         }
         let Some(align) = Align::from_log2(request.align_log2) else { return };
-        let payload = self.policy.alloc(request.size, align, &mut ());
+        let payload = self.server.alloc(request.size, align);
         self.objects[index] = payload.map(|payload| Object { payload, size: request.size });
     }
 
     fn free(&mut self, object: ObjectId) {
         let slot = self.objects.get_mut(object.0 as usize);
         if let Some(Object { payload, .. }) = slot.and_then(Option::take) {
-            // SAFETY: the payload is this policy's and alive; the table names it no more.
-            unsafe { self.policy.free(payload, &mut ()) };
+            // SAFETY: the payload is this server's and alive; the table names it no more.
+            unsafe { self.server.free(payload) };
         }
     }
 
-    /// In place where the policy can, else anew.
+    /// As the server resizes, else anew.
     fn realloc(&mut self, object: ObjectId, request: &Request) {
         let known = self.objects.get(object.0 as usize).copied().flatten();
         if let Some(Object { payload, .. }) = known {
-            // SAFETY: the payload is this policy's and alive.
-            if unsafe { self.policy.resize_in_place(payload, request.size, &mut ()) } {
+            // SAFETY: the payload is this server's and alive; the table names the answer instead.
+            if let Some(payload) = unsafe { self.server.resize(payload, request.size) } {
                 self.objects[object.0 as usize] = Some(Object { payload, size: request.size });
                 return;
             }
@@ -227,7 +260,7 @@ impl<P: Policy> Placer<P> {
         self.alloc(object, request);
         if let Some(Object { payload, .. }) = old {
             // SAFETY: as above; the table names the new payload.
-            unsafe { self.policy.free(payload, &mut ()) };
+            unsafe { self.server.free(payload) };
         }
     }
 

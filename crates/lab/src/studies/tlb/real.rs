@@ -1,122 +1,104 @@
-//! Where a real malloc puts the application's objects, by the application's own word.
+//! Where a real malloc puts the application's objects.
 //!
-//! The application runs under the preloaded malloc and writes what it touches with the addresses it was
-//! given (`freehold_workloads::access::log`). These addresses are measured: they differ a little from run
-//! to run, since the system places heaps at random.
+//! ```text
+//!   this process                    a process of its own, the malloc preloaded
+//!   place_really ── trace ────────► look_here: the recorded calls, in their order, on malloc
+//!              Seen ◄── JSON ────── its words before every TLB, its pages
+//! ```
+//!
+//! Only recorded calls should reach the malloc: the child serves itself by a heap of core's. (Decompression
+//! asks for a buffer or two.) The program once more under each malloc would place the same objects, and
+//! takes four times as long, nearly all of it rays.
+//!
+//! These addresses are measured: they differ a little from run to run, since the system places heaps at random.
 
 use super::packing::Packing;
-use super::place::{PlaceError, Placed, Sample};
-use super::steps::Steps;
+use super::place::{PlaceError, Placed, place_here};
+use super::tables::placement_tlbs;
 use crate::real::Allocator;
-use freehold_sim::processors::Work;
-use freehold_workloads::access::log::{Kind, read};
+use freehold_sim::processors::{Found, alone};
+use freehold_trace::{ProcessId, Trace};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs the application, a command that takes `--access-log`, under `allocator` and reads what it says.
-/// `folder` holds the log meanwhile.
+/// What a placement comes to.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    /// Words touched.
+    pub(super) words: u64,
+    /// Misses of every TLB that placements are looked at through.
+    pub(super) tlb_misses: Vec<u64>,
+    /// How densely pages are filled.
+    pub(super) packing: Vec<Packing>,
+}
+
+impl Seen {
+    /// The words of this placement before every TLB, in one pass.
+    pub(super) fn of(placed: Placed) -> Seen {
+        let mut all = Found::default();
+        alone(&placed.work, &placement_tlbs(), None).iter().for_each(|phase| all.add(phase));
+        Seen { words: all.words, tlb_misses: all.tlb_misses, packing: placed.packing }
+    }
+}
+
+/// The child's part: places the process's objects by the malloc of this process.
 ///
 /// # Errors
-/// The program cannot be run, fails, or says nothing.
+/// As [`PlaceError`] says.
+pub fn look_here(trace: &Trace, process: ProcessId) -> Result<Seen, PlaceError> {
+    place_here(trace, process).map(Seen::of)
+}
+
+/// Runs `command` with `trace` as its last word under `allocator`; it prints what [`look_here`] says, as JSON.
+///
+/// # Errors
+/// It cannot be run, fails, or says something else.
 pub(super) fn place_really(
     command: &[OsString],
     allocator: &Allocator,
-    folder: &Path,
-) -> Result<Placed, PlaceError> {
+    trace: &Path,
+) -> Result<Seen, PlaceError> {
     let failed = |what: String| PlaceError::Real { allocator: allocator.name.clone(), what };
-    let log = folder.join(format!("{}.log", allocator.name.replace('/', "-")));
     let Some((program, words)) = command.split_first() else {
         return Err(failed("no program is named".to_owned()));
     };
     let mut child = Command::new(program);
-    child.args(words).arg("--access-log").arg(&log);
+    child.args(words).arg(trace);
     allocator.preload(&mut child);
-    let output = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
-    let output = output.map_err(|error| failed(format!("the program cannot be run: {error}")))?;
+    let output = child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| failed(format!("it cannot be run: {error}")))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(format!("the program ended with {}: {words}", output.status)));
+        return Err(failed(format!("placing by it ended with {}: {words}", output.status)));
     }
-    let placed = File::open(&log).and_then(|file| understand(&mut BufReader::new(file)));
-    // A folder for temporary files: it goes as a whole if this file stays.
-    let _ = std::fs::remove_file(&log);
-    let placed =
-        placed.map_err(|error| failed(format!("the access log cannot be read: {error}")))?;
-    placed.ok_or_else(|| failed("the program touched nothing".to_owned()))
-}
-
-fn understand(log: &mut impl Read) -> io::Result<Option<Placed>> {
-    let mut steps = Steps::default();
-    let mut sample = Sample::default();
-    let mut objects = Vec::new();
-    while let Some(entry) = read(log)? {
-        match entry.kind {
-            Kind::Touch => steps.touch(entry.address, entry.length),
-            Kind::Task => steps.begin_task(entry.address),
-            Kind::Phase | Kind::End => {
-                steps.begin_task(entry.address);
-                steps.end_phase();
-                sample.stretches += u64::from(entry.kind == Kind::End);
-                objects.clear();
-            }
-            Kind::Object => objects.push((entry.address, u64::from(entry.length))),
-        }
-    }
-    sample.objects = objects.len() as u64;
-    sample.live_bytes = objects.iter().map(|(_, size)| size).sum();
-    Ok(Placed::of(steps.finish(0), Work::default(), sample, Packing::of(&objects)))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| failed(format!("what it placed is not told: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(address: u64, length: u32, kind: Kind) -> [u8; 16] {
-        let all = u128::from(address) | u128::from(length) << 64 | (kind as u128) << 96;
-        all.to_le_bytes()
-    }
-
     #[test]
-    fn a_log_becomes_phases_tasks_and_pages() {
-        let log = [
-            entry(0x1000, 1, Kind::Phase),
-            entry(0x1000, 1, Kind::Task),
-            entry(0x1010, 2, Kind::Touch),
-            entry(0x1020, 1, Kind::Touch), // the word after them
-            entry(0x9000, 1, Kind::Task),
-            entry(0x9010, 1, Kind::Touch),
-            entry(0x1000, 1, Kind::Phase),
-            entry(0x9010, 1, Kind::Touch),
-            entry(0x1000, 1, Kind::End),
-            entry(0x1000, 1024, Kind::Object),
-            entry(0x9000, 1024, Kind::Object),
-        ]
-        .concat();
-        let placed = understand(&mut log.as_slice()).unwrap().unwrap();
-        assert_eq!((placed.sample.words, placed.sample.tasks, placed.sample.phases), (5, 3, 2));
-        assert_eq!((placed.sample.objects, placed.sample.live_bytes), (2, 2048));
-        assert_eq!(placed.work.homes, [0x1000, 0x9000, 0x1000]);
-        assert_eq!(placed.work.ops.len(), 3, "words after each other are one op");
-        assert_eq!((placed.packing[0].pages, placed.packing[0].density), (2, 0.25));
-        assert!(understand(&mut &log[..20]).is_err());
-        assert_eq!(understand(&mut [].as_slice()).unwrap().map(|placed| placed.sample), None);
-    }
-
-    #[test]
-    fn a_program_that_fails_is_named() {
+    fn what_a_child_says_is_understood_and_its_failure_is_named() {
         let command = |script: &str| ["/bin/sh", "-c", script].map(OsString::from);
-        let folder = tempfile::tempdir().unwrap();
-        let error = |script: &str| {
-            let found = place_really(&command(script), &Allocator::glibc(), folder.path());
-            found.map(|placed| placed.sample).unwrap_err().to_string()
+        let run = |script: &str| {
+            place_really(&command(script), &Allocator::glibc(), Path::new("room.fht"))
         };
+        let seen = Seen {
+            words: 7,
+            tlb_misses: vec![1, 2],
+            packing: Packing::of(&[(0x1000, 1024), (0x9000, 1024)]),
+        };
+        let json = serde_json::to_string(&seen).unwrap();
+        assert_eq!(run(&format!("test $0 = room.fht && echo '{json}'")).unwrap(), seen);
+        let error = |script: &str| run(script).unwrap_err().to_string();
         assert!(
             error("echo no >&2; exit 3")
-                .contains("glibc: the program ended with exit status: 3: no")
+                .contains("glibc: placing by it ended with exit status: 3: no")
         );
-        assert!(error("true").contains("cannot be read"));
+        assert!(error("true").contains("not told"));
     }
 }

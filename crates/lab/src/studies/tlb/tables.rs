@@ -4,13 +4,11 @@ use super::caches::{CacheUse, cache_uses};
 use super::packing::Packing;
 use super::place::{PlaceError, Placed, Sample, place};
 use super::published::{PROCESSORS, published};
-use super::real::place_really;
+use super::real::{Seen, place_really};
 use crate::real::Allocator;
 use crate::simulate::crew;
 use freehold_sim::cache::{ORIGIN_SECOND, R10000_FIRST, Shape};
-use freehold_sim::processors::{
-    Costs, Dealing, Found, MachineSpec, Run, Sharing, alone, run as run_on,
-};
+use freehold_sim::processors::{Costs, Dealing, MachineSpec, Run, Sharing, run as run_on};
 use freehold_sim::tlb::{GOLDEN_COVE, TlbSpec, ZEN_4, r10000};
 use freehold_trace::{ProcessId, Trace};
 use serde::Serialize;
@@ -19,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Version of the JSON.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 /// Page lengths of Table 1, as log2.
 pub const PAGES: [u32; 2] = [14, 20];
 /// The TLB's entries are divided by these: the same data against a reach so many times as short, which
@@ -122,8 +120,11 @@ pub struct Results {
     pub table: Vec<Share>,
     /// The main policy's runs with all entries and tasks dealt out in order: why misses fall, or do not.
     pub in_order: Vec<Row>,
-    /// Which words the caches hold, under the main policy.
+    /// Which words the caches hold, under the main policy; and, where they were counted, which of all loads
+    /// and stores.
     pub caches: Vec<CacheUse>,
+    /// All loads and stores of the recorded program, where they were counted, for each recorded word.
+    pub accesses_a_word: Option<f64>,
     /// Every policy, and every real malloc.
     pub policies: Vec<Policied>,
     /// How sharing the allocator does: the main policy's runs under every scheme.
@@ -162,14 +163,14 @@ pub struct Sources<'a> {
     pub policies: &'a [&'a str],
 }
 
-/// The application, to be run under real mallocs.
-pub struct Program<'a> {
-    /// Words of its command; it takes `--access-log`.
+/// Real mallocs, and what places a trace by them.
+pub struct Mallocs<'a> {
+    /// Words of a command that takes a trace and prints what [`super::look_here`] says of it, as JSON.
     pub command: &'a [OsString],
     /// The mallocs.
     pub allocators: &'a [Allocator],
-    /// A folder for what it says, some hundreds of megabytes at a time.
-    pub folder: &'a Path,
+    /// The trace.
+    pub trace: &'a Path,
 }
 
 /// Simulates everything. Progress counts runs.
@@ -188,12 +189,12 @@ pub fn run(
     let placed = place(trace, process, first, interrupted)?;
     let rows = all(first, &placed, &jobs, &mut |done| progress(done, total), interrupted)?;
     let (sample, caches) = (placed.sample, cache_uses(&placed));
-    let mut policied = vec![Policied::of(first, placed)];
+    let mut policied = vec![Policied::of(first, Seen::of(placed))];
     let finished = AtomicU64::new(before);
     let one = |index: usize| {
         let placed = place(trace, process, others[index], interrupted)?;
         finished.fetch_add(1, Ordering::Relaxed);
-        Ok(Policied::of(others[index], placed))
+        Ok(Policied::of(others[index], Seen::of(placed)))
     };
     let tick = || progress(finished.load(Ordering::Relaxed), total);
     let found: Result<Vec<Policied>, PlaceError> =
@@ -208,6 +209,7 @@ pub fn run(
         table: table(&rows),
         in_order: rows.iter().filter(|row| row.dealing == IN_ORDER).cloned().collect(),
         caches,
+        accesses_a_word: None,
         policies: policied,
         sharing: rows.iter().filter(|row| is_of_sharing(row)).cloned().collect(),
         rows,
@@ -222,22 +224,22 @@ fn recorded(trace: &Trace) -> String {
     program.into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Where the program's mallocs put its objects. They measure no time, so other work may go on beside.
+/// Where real mallocs put the recorded objects. They measure no time, so other work may go on beside.
 ///
 /// # Errors
-/// The application fails under a malloc, or `interrupted` became true.
+/// Placing fails under a malloc, or `interrupted` became true.
 pub fn run_really(
-    program: &Program<'_>,
+    mallocs: &Mallocs<'_>,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Policied>, PlaceError> {
     let one = |allocator: &Allocator| {
+        let seen = place_really(mallocs.command, allocator, mallocs.trace);
         if interrupted.load(Ordering::Relaxed) {
             return Err(PlaceError::Interrupted);
         }
-        let placed = place_really(program.command, allocator, program.folder)?;
-        Ok(Policied::of(&format!("{} (real)", allocator.name), placed))
+        Ok(Policied::of(&format!("{} (real)", allocator.name), seen?))
     };
-    program.allocators.iter().map(one).collect()
+    mallocs.allocators.iter().map(one).collect()
 }
 
 const IN_ORDER: &str = "in order";
@@ -248,18 +250,14 @@ fn is_of_sharing(row: &Row) -> bool {
 }
 
 impl Policied {
-    /// The words of this placement before every TLB, in one pass.
-    fn of(policy: &str, placed: Placed) -> Policied {
-        let tlbs = placement_tlbs();
-        let mut all = Found::default();
-        alone(&placed.work, &tlbs, None).iter().for_each(|phase| all.add(phase));
+    fn of(policy: &str, seen: Seen) -> Policied {
         let per_1000 = |(tlb, misses): (&TlbSpec, &u64)| {
-            (tlb.name, 1 << tlb.page_log2, *misses as f64 * 1e3 / all.words.max(1) as f64)
+            (tlb.name, 1 << tlb.page_log2, *misses as f64 * 1e3 / seen.words.max(1) as f64)
         };
         Policied {
             policy: policy.to_owned(),
-            packing: placed.packing,
-            misses_per_1000: tlbs.iter().zip(&all.tlb_misses).map(per_1000).collect(),
+            packing: seen.packing,
+            misses_per_1000: placement_tlbs().iter().zip(&seen.tlb_misses).map(per_1000).collect(),
         }
     }
 }
@@ -286,7 +284,7 @@ fn main_jobs() -> Vec<Job> {
 }
 
 /// Every TLB that placements are looked at through.
-fn placement_tlbs() -> Vec<TlbSpec> {
+pub(super) fn placement_tlbs() -> Vec<TlbSpec> {
     let old = PAGES.map(r10000);
     old.into_iter().chain(GOLDEN_COVE[..2].iter().copied()).chain(ZEN_4).collect()
 }

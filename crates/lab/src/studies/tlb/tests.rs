@@ -82,7 +82,11 @@ fn parts_are_kept_apart_and_what_is_left_out_is_not_called() {
     let uses = caches::cache_uses(&placed);
     let hits: Vec<(u64, f64)> = uses.iter().map(|row| (row.words, row.either_hits)).collect();
     assert_eq!(hits, [(1, 0.0), (100, 0.98)]);
-    assert_eq!(uses[1].tlb_per_1000[0], 10.0, "two words on one pair of pages: {uses:?}");
+    assert_eq!(
+        uses[1].tlb_per_1000.map(|[small, _]| small),
+        Some(10.0),
+        "two words on one pair of pages: {uses:?}"
+    );
 }
 
 #[test]
@@ -110,6 +114,45 @@ fn the_table_is_scaled_by_its_first_cell_only() {
     let page = page(&results, "freehold study tlb");
     assert!(page.contains("17675") && page.contains("buddy"));
     crate::report::sound::assert_sound(&page);
+    assert!(results.answer().iter().any(|said| said.contains("--every-access")));
+}
+
+#[test]
+fn all_loads_and_stores_stand_beside_the_words() {
+    let (_folder, trace) = trace(program().into_iter());
+    let sources = Sources { trace: &trace, process: ProcessId(0), policies: &["first-fit"] };
+    let mut results = run(&sources, &mut |_, _| {}, &AtomicBool::new(false)).unwrap();
+    let counted = |second_hits: f64, either_hits: f64| CacheUse {
+        what: "all of it".to_owned(),
+        words: 12_345,
+        first_hits: 0.99,
+        second_hits,
+        either_hits,
+        tlb_per_1000: None,
+    };
+    results.caches.extend([counted(0.96, 0.9996), counted(0.8, 0.998)]);
+    results.accesses_a_word = Some(2.75);
+    let page = page(&results, "freehold study tlb --every-access");
+    let words = format!("{} loads and stores", crate::human::exact(12_345));
+    assert!(page.contains(&words), "{words}");
+    assert!(
+        page.contains("over 95 % in both, as published.") && page.contains("There are 2.8 of them")
+    );
+    let answer = results.answer().join("\n");
+    assert!(answer.contains("of those that reach it, not") && !answer.contains("--every-access"));
+}
+
+#[test]
+fn a_malloc_places_what_a_policy_does() {
+    let (_folder, trace) = trace(program().into_iter());
+    let placed = place::place_here(&trace, ProcessId(0)).unwrap();
+    let by_policy = place(&trace, ProcessId(0), "best-fit", &AtomicBool::new(false)).unwrap();
+    assert_eq!(placed.sample, by_policy.sample);
+    assert_eq!(placed.work.task_ends.len(), by_policy.work.task_ends.len());
+    // 8 MB of live objects do not fit into less, wherever they lie.
+    assert!(placed.packing.iter().all(|packing| packing.density <= 1.0 && packing.pages > 0));
+    let seen = look_here(&trace, ProcessId(0)).unwrap();
+    assert_eq!(seen.words, 800);
 }
 
 #[test]
