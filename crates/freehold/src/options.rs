@@ -6,6 +6,7 @@
 use crate::process::HEAP;
 use crate::{counts, exit, profile, purger, secure, stats, unknown};
 use core::ffi::{CStr, c_char};
+use core::ptr;
 use freehold_os::HugePages;
 
 /// One option.
@@ -240,36 +241,45 @@ pub(crate) fn read() {
     }
 }
 
-/// Whether a variable of ours is set, for who asks before they are read. (`getenv` would do, but for the pages of the C
-/// library that it brings into every process.)
-pub(crate) fn is_given(wanted: &[u8]) -> bool {
-    let mut found = false;
-    each_of_ours(|name, _| found |= name == wanted);
+/// Whether a variable is set, for who asks before they are read; `begins` is its name and `=`. (`getenv` would do, but for
+/// the pages of the C library that it brings into every process.)
+pub(crate) fn is_given(begins: &[u8]) -> bool {
     // SAFETY: as in `read`.
-    found && unsafe { libc::getauxval(libc::AT_SECURE) } == 0
+    entries().any(|text| begins_with(text, begins))
+        && unsafe { libc::getauxval(libc::AT_SECURE) } == 0
 }
 
 /// Calls `visit` with the name and the value of each variable that begins like ours.
 fn each_of_ours(mut visit: impl FnMut(&'static [u8], &'static [u8])) {
+    for text in entries().filter(|text| begins_with(*text, OURS)) {
+        // SAFETY: each entry is a C string.
+        let text = unsafe { CStr::from_ptr(text) }.to_bytes();
+        let mut parts = text.splitn(2, |byte| *byte == b'=');
+        visit(parts.next().unwrap_or(text), parts.next().unwrap_or(b""));
+    }
+}
+
+/// All of the environment.
+fn entries() -> impl Iterator<Item = *const c_char> {
     // SAFETY: the C library's own list, complete before any program's code runs. The program has no second
     // thread yet, or has not allocated before, so nobody is changing it.
     let mut entry = unsafe { environ };
-    // SAFETY: the list ends with null, and has been set up if it is not null itself.
-    while !entry.is_null() && unsafe { !(*entry).is_null() } {
-        // SAFETY: the entry is before the end.
-        let text: *const c_char = unsafe { *entry };
-        // Most are not ours, and are left at the first byte that differs.
-        // SAFETY: no byte behind the string's end is read: it would have differed.
-        let ours = |(at, byte): (usize, &u8)| unsafe { *text.add(at) } as u8 == *byte;
-        if OURS.iter().enumerate().all(ours) {
-            // SAFETY: each entry before the end is a C string.
-            let text = unsafe { CStr::from_ptr(text) }.to_bytes();
-            let mut parts = text.splitn(2, |byte| *byte == b'=');
-            visit(parts.next().unwrap_or(text), parts.next().unwrap_or(b""));
+    core::iter::from_fn(move || {
+        // SAFETY: the list ends with null, and has been set up if it is not null itself.
+        let text = if entry.is_null() { ptr::null() } else { unsafe { *entry } };
+        if text.is_null() {
+            return None;
         }
         // SAFETY: the entry was not the end.
         entry = unsafe { entry.add(1) };
-    }
+        Some(text)
+    })
+}
+
+/// Most variables are left at the first byte that differs.
+fn begins_with(text: *const c_char, with: &[u8]) -> bool {
+    // SAFETY: the text is a C string, and no byte behind its end is read: that one would have differed.
+    with.iter().enumerate().all(|(at, byte)| unsafe { *text.add(at) } as u8 == *byte)
 }
 
 /// The part of a text that is shown: no more than fits a line, and nothing that would begin another.

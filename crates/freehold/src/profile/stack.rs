@@ -63,7 +63,7 @@ impl Stack {
 }
 
 extern "C" fn get_ready() {
-    if !options::is_given(b"FREEHOLD_PROFILE") {
+    if !options::is_given(b"FREEHOLD_PROFILE=") {
         return;
     }
     let mut one = [core::ptr::null_mut::<c_void>(); 1];
