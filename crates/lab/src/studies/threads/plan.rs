@@ -32,6 +32,8 @@ pub const QUICK: &[&str] = &[
 const MOST_THREADS: usize = 1024;
 /// Each is a lock and a list.
 const MOST_STRIPES: u32 = 4096;
+/// Bytes of a part that no block can have: tags, and what is left over where parts are cut on lines.
+const AROUND: u64 = 320;
 /// Of the series of all threads together: their lists take some hundred bytes an object.
 const MOST_OBJECTS: u64 = 4_000_000;
 /// Sequences of an iteration, as the paper has them.
@@ -284,7 +286,7 @@ impl Plan {
         }
         let most = self.most_threads().max(asked.stripes as usize) as u64;
         let part = self.region / most;
-        if u64::from(to) + 64 > part {
+        if u64::from(to) + AROUND > part {
             let why = format!(
                 "{} do not fit into one of {most} parts of {} (a stripe, or a thread's heap); set region \
                  to more, or threads and stripes to fewer",
@@ -293,7 +295,7 @@ impl Plan {
             );
             return Err(SettingsError::value("sizes.to", why));
         }
-        if self.longer_sizes().is_none_or(|to| u64::from(to) + 64 > self.region) {
+        if self.longer_sizes().is_none_or(|to| u64::from(to) + AROUND > self.region) {
             let why =
                 "so long blocks do not fit into the region; set it to less, or region to more";
             return Err(SettingsError::value("lengths.times", why));
