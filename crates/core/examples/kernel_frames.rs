@@ -7,8 +7,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use freehold_core::frames::pages::migrate::{Eagerness, Migrator, Owner};
 use freehold_core::frames::pages::{
-    AllocError, Area, Bank, Frame, Frames, Fullest, Kind, Link, Memory, Request, SetupError, Stats,
-    Zone,
+    AllocError, Area, Bank, Frame, Frames, Fullest, Group, Kind, Memory, Request, SetupError,
+    Stats, Zone,
 };
 
 /// 64 MiB from 1 MiB on, in banks of 4 MiB: what the boot loader's memory map says, on a small board. The first bank
@@ -20,8 +20,7 @@ const FRAMES: usize = BANKS * 1024;
 
 /// Metadata in `.bss`: all-zero is valid. `Frames::needs` says at run time what a zone needs; these are its answers.
 struct Metadata {
-    tags: [u8; FRAMES],
-    links: [Link; FRAMES],
+    groups: [Group; FRAMES / 64],
     page_blocks: [u8; FRAMES / 512],
     areas: [Area; BANKS],
     sets: [Bank; BANKS],
@@ -51,8 +50,7 @@ impl<T> BootCell<T> {
 
 static METADATA: BootCell<Metadata> = BootCell {
     value: UnsafeCell::new(Metadata {
-        tags: [0; FRAMES],
-        links: [Link::EMPTY; FRAMES],
+        groups: [Group::EMPTY; FRAMES / 64],
         page_blocks: [0; FRAMES / 512],
         areas: [Area::EMPTY; BANKS],
         sets: [Bank::EMPTY; BANKS],
@@ -97,8 +95,11 @@ struct Machine {
 impl Machine {
     /// At boot, once.
     fn boot() -> Option<Result<Machine, SetupError>> {
-        let Metadata { tags, links, page_blocks, areas, sets } = METADATA.take()?;
-        let frames = Frames::new(ZONE, Memory { tags, links, page_blocks, areas, sets });
+        let Metadata { groups, page_blocks, areas, sets } = METADATA.take()?;
+        // Of the published policies, which link frame by frame, tags and links would be wanted instead of groups.
+        let (tags, links) = (&mut [], &mut []);
+        let memory = Memory { tags, links, groups, page_blocks, areas, sets };
+        let frames = Frames::new(ZONE, memory);
         let map = ReverseMap { owners: OWNERS.take()?, copied: 0 };
         let task = Migrator::new(Eagerness {
             per_thousand_freed: 1_000,

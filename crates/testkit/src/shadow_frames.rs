@@ -3,8 +3,8 @@
 use crate::frame_programs::{FrameOp, FrameProgram};
 use freehold_core::frames::pages::migrate::{self, Eagerness, Migrator, Owner};
 use freehold_core::frames::pages::{
-    AllocError, Area, Bank, Class, Frame, Frames, FreeError, Kind, Link, MAX_ORDER, Memory, Needs,
-    Policy, Request, SetId, SetState, Zone,
+    AllocError, Area, Bank, Class, Frame, Frames, FreeError, Group, Kind, Link, MAX_ORDER, Memory,
+    Needs, Policy, Request, SetId, SetState, Zone,
 };
 
 /// Metadata of a zone in ordinary memory.
@@ -12,6 +12,7 @@ use freehold_core::frames::pages::{
 pub struct FrameMemory {
     tags: Vec<u8>,
     links: Vec<Link>,
+    groups: Vec<Group>,
     page_blocks: Vec<u8>,
     areas: Vec<Area>,
     sets: Vec<Bank>,
@@ -23,6 +24,7 @@ impl FrameMemory {
         FrameMemory {
             tags: vec![0; needs.frames],
             links: vec![Link::default(); needs.frames],
+            groups: vec![Group::default(); needs.groups],
             page_blocks: vec![0; needs.page_blocks],
             areas: vec![Area::default(); needs.areas],
             sets: vec![Bank::default(); needs.sets],
@@ -34,6 +36,7 @@ impl FrameMemory {
         Memory {
             tags: &mut self.tags,
             links: &mut self.links,
+            groups: &mut self.groups,
             page_blocks: &mut self.page_blocks,
             areas: &mut self.areas,
             sets: &mut self.sets,
@@ -97,7 +100,7 @@ impl Owner for Contents {
 }
 
 /// A zone under the oracle.
-pub struct ShadowFrames<'m, P> {
+pub struct ShadowFrames<'m, P: Policy> {
     frames: Frames<'m, P>,
     zone: Zone,
     task: Migrator,

@@ -1,8 +1,8 @@
 //! A machine's zones and banks, and the metadata that they need.
 
 use freehold_core::frames::pages::{
-    Admits, Area, Bank, Frame, Frames, Interleave, Link, Memory, Needs, Policy, Role, SetupError,
-    Zone,
+    Admits, Area, Bank, Frame, Frames, Group, Interleave, Link, Memory, Needs, Policy, Role,
+    SetupError, Zone,
 };
 
 /// Frames of a MiB.
@@ -130,6 +130,7 @@ impl BankMachine {
 pub struct Metadata {
     tags: Vec<u8>,
     links: Vec<Link>,
+    groups: Vec<Group>,
     page_blocks: Vec<u8>,
     areas: Vec<Area>,
     sets: Vec<Bank>,
@@ -138,10 +139,11 @@ pub struct Metadata {
 impl Metadata {
     /// What that policy needs for that zone.
     pub fn of<P: Policy>(zone: &Zone) -> Result<Metadata, SetupError> {
-        let Needs { frames, page_blocks, areas, sets } = Frames::<P>::needs(zone)?;
+        let Needs { frames, groups, page_blocks, areas, sets } = Frames::<P>::needs(zone)?;
         Ok(Metadata {
             tags: vec![0; frames],
             links: vec![Link::default(); frames],
+            groups: vec![Group::default(); groups],
             page_blocks: vec![0; page_blocks],
             areas: vec![Area::default(); areas],
             sets: vec![Bank::default(); sets],
@@ -153,6 +155,7 @@ impl Metadata {
         Memory {
             tags: &mut self.tags,
             links: &mut self.links,
+            groups: &mut self.groups,
             page_blocks: &mut self.page_blocks,
             areas: &mut self.areas,
             sets: &mut self.sets,

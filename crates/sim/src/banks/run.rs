@@ -162,7 +162,7 @@ pub fn run<P: Policy>(
 /// Optimal-selection runs this often a second (Panwar: "after some interval"; 100 ms).
 const TIDIES_PER_S: u32 = 10;
 
-struct World<'a, 'z, 'm, P> {
+struct World<'a, 'z, 'm, P: Policy> {
     machine: &'a BankMachine,
     settings: &'a RunSettings,
     zones: Zones<'z, 'm, P>,

@@ -4,13 +4,16 @@
 //! lists and put into the other's. [`Adaptive`](super::Adaptive) makes the same choice of banks in O(1). Within a
 //! pool pages come from the common lists, last freed first, from whatever bank.
 
-use super::adaptive::{class_of, home};
+use super::listed::Listed;
 use super::memory::Bank;
 use super::policy::{Picked, Policy, free_of, wake};
+use super::pooled::{class_of, home};
 use super::pools::{KERNEL, USER};
 use super::request::{Class, Request, SetId};
-use super::table::Table;
+use super::store::Begins;
 use crate::machine::{Probe, Step};
+
+type Table<'m> = super::table::Table<'m, Listed>;
 
 /// The area of sets that are isolated or off.
 const ELSEWHERE: usize = 2;
@@ -20,18 +23,18 @@ const ELSEWHERE: usize = 2;
 pub struct AdaptivePaper;
 
 impl AdaptivePaper {
-    fn place(table: &Table, at: u32) -> usize {
+    fn place(table: &Table<'_>, at: u32) -> usize {
         let bank = &table.sets[table.set_of(at).index()];
         if bank.usable() { bank.pool.into() } else { ELSEWHERE }
     }
 
-    fn enter<Q: Probe>(table: &mut Table, set: SetId, pool: usize, probe: &mut Q) {
+    fn enter<Q: Probe>(table: &mut Table<'_>, set: SetId, pool: usize, probe: &mut Q) {
         table.sets[set.index()].pool = pool as u8;
         table.move_set(set, |_, _| pool, probe);
     }
 
     /// The user bank with most free pages that has the order.
-    fn emptiest<Q: Probe>(table: &Table, order: u8, probe: &mut Q) -> Option<SetId> {
+    fn emptiest<Q: Probe>(table: &Table<'_>, order: u8, probe: &mut Q) -> Option<SetId> {
         let mut best: Option<(u32, SetId)> = None;
         for (index, bank) in table.sets.iter().enumerate() {
             probe.step(Step::Inspect);
@@ -45,11 +48,11 @@ impl AdaptivePaper {
     }
 
     /// Any free block of at least that order in a set. O(blocks of the set).
-    fn block_in(table: &Table, set: SetId, order: u8) -> Option<u32> {
+    fn block_in(table: &Table<'_>, set: SetId, order: u8) -> Option<u32> {
         (0..table.width()).find_map(|nth| {
             let (mut at, end) = table.bank_range(set, nth);
             while at < end {
-                if matches!(table.begins(at), super::table::Begins::Free(has) if has >= order) {
+                if matches!(table.begins(at), Begins::Free(has) if has >= order) {
                     return Some(at);
                 }
                 at = table.after(at);
@@ -58,7 +61,7 @@ impl AdaptivePaper {
         })
     }
 
-    fn kernel<Q: Probe>(table: &mut Table, order: u8, probe: &mut Q) -> Option<Picked> {
+    fn kernel<Q: Probe>(table: &mut Table<'_>, order: u8, probe: &mut Q) -> Option<Picked> {
         if let Some(at) = table.smallest(KERNEL, order, probe) {
             return Some((at, KERNEL));
         }
@@ -72,24 +75,25 @@ impl AdaptivePaper {
 }
 
 impl Policy for AdaptivePaper {
+    type Store = Listed;
     const STARTS_OFF: bool = true;
 
     fn areas(_: usize) -> usize {
         ELSEWHERE + 1
     }
 
-    fn new(_: &Table) -> Self {
+    fn new(_: &Table<'_>) -> Self {
         AdaptivePaper
     }
 
     #[inline]
-    fn area(&self, table: &Table, at: u32) -> usize {
+    fn area(&self, table: &Table<'_>, at: u32) -> usize {
         Self::place(table, at)
     }
 
     fn pick<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -110,25 +114,25 @@ impl Policy for AdaptivePaper {
 
     fn refuge<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
         table.smallest(USER, wanted.order, probe).map(|at| (at, USER))
     }
 
-    fn settle<Q: Probe>(&mut self, _: &mut Table, _: SetId, _: &mut Q) {}
+    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: SetId, _: &mut Q) {}
 
-    fn withdraw<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         table.move_set(set, |_, _| ELSEWHERE, probe);
     }
 
-    fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    fn join<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let pool = home(table, set);
         Self::enter(table, set, pool, probe);
     }
 
-    fn room(&self, table: &Table, leaving: Option<SetId>) -> u32 {
+    fn room(&self, table: &Table<'_>, leaving: Option<SetId>) -> u32 {
         free_of(table, leaving, |bank| usize::from(bank.pool) == USER)
     }
 

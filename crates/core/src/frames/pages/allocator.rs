@@ -6,7 +6,8 @@
 use super::memory::{Bank, Memory};
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, MAX_ORDER, Request, SetId};
-use super::table::{Begins, Table};
+use super::store::{Begins, Store};
+use super::table::Table;
 use super::zone::{Needs, SetupError, Zone};
 use crate::machine::Probe;
 use core::fmt;
@@ -15,8 +16,8 @@ use core::fmt;
 ///
 /// Called by one thread at a time: whoever shares it holds a lock, as Linux does. Every operation reports
 /// its steps to the probe given with it; `()` is nobody.
-pub struct Frames<'m, P> {
-    pub(super) table: Table<'m>,
+pub struct Frames<'m, P: Policy> {
+    pub(super) table: Table<'m, P::Store>,
     pub(super) policy: P,
 }
 
@@ -152,7 +153,7 @@ impl<'m, P: Policy> Frames<'m, P> {
     /// When the zone cannot be managed.
     pub fn needs(zone: &Zone) -> Result<Needs, SetupError> {
         zone.validate()?;
-        Ok(Table::needs(zone, P::areas(zone.sets())))
+        Ok(Table::<P::Store>::needs(zone, P::areas(zone.sets())))
     }
 
     /// Takes over the zone, wholly free. O(frames).
@@ -232,8 +233,7 @@ impl<'m, P: Policy> Frames<'m, P> {
         wanted: Request,
         probe: &mut Q,
     ) -> Frame {
-        self.table.take(at, wanted.order, wanted.kind, rest, probe);
-        let set = self.table.set_of(at);
+        let set = self.table.take(at, wanted.order, wanted.kind, rest, probe);
         self.policy.settle(&mut self.table, set, probe);
         self.table.global(at)
     }
@@ -250,17 +250,15 @@ impl<'m, P: Policy> Frames<'m, P> {
         probe: &mut Q,
     ) -> Result<(), FreeError> {
         let at = self.table.local(frame).ok_or(FreeError::Foreign(frame))?;
-        let kind = match self.table.begins(at) {
+        let kind = match P::Store::begins(&self.table, at) {
             Begins::Used(has, kind) if has == order => kind,
             Begins::Used(has, _) => return Err(FreeError::Order(frame, has)),
             Begins::Free(_) => return Err(FreeError::Twice(frame)),
             Begins::Tail => return Err(FreeError::Inside(frame)),
             Begins::Hole => return Err(FreeError::Foreign(frame)),
         };
-        let set = self.table.set_of(at);
-        let (at, order) = self.table.give(at, order, kind, probe);
-        let area = self.policy.area(&self.table, at);
-        self.table.push(at, order, area, probe);
+        let area = |table: &Table<'_, P::Store>, at| self.policy.area(table, at);
+        let set = self.table.give(at, order, kind, area, probe);
         self.policy.settle(&mut self.table, set, probe);
         Ok(())
     }
@@ -392,8 +390,7 @@ impl<'m, P: Policy> Frames<'m, P> {
 
     /// The set of a frame, or `None` when the zone does not have the frame.
     pub fn set_of(&self, frame: Frame) -> Option<SetId> {
-        let at = self.table.local(frame)?;
-        (self.table.begins(at) != Begins::Hole).then(|| self.table.set_of(at))
+        self.table.local(frame).map(|at| self.table.set_of(at))
     }
 
     /// The order and kind of the used block that begins at `frame`, if one does.

@@ -4,10 +4,12 @@
 //! of another's; only when no set has either does it take what others left in a shared page block.
 
 use super::buddy::RAIDS;
+use super::listed::Listed;
 use super::policy::Picked;
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
-use super::table::Table;
 use crate::machine::{Probe, Step};
+
+pub(super) type Table<'m> = super::table::Table<'m, Listed>;
 
 /// Areas of a set.
 pub const AREAS: usize = Kind::ALL.len();
@@ -29,14 +31,14 @@ pub const fn area_of(set: SetId, kind: Kind) -> usize {
 
 /// The area for a free block.
 #[inline]
-pub fn area(table: &Table, at: u32) -> usize {
+pub fn area(table: &Table<'_>, at: u32) -> usize {
     area_of(table.set_of(at), table.page_block(at))
 }
 
 /// A block of that set, if the search goes that far.
 #[inline]
 pub fn pick<Q: Probe>(
-    table: &mut Table,
+    table: &mut Table<'_>,
     set: SetId,
     wanted: Request,
     depth: Depth,
@@ -52,7 +54,7 @@ pub fn pick<Q: Probe>(
         for &victim in RAIDS[wanted.kind as usize] {
             let area = area_of(set, victim);
             probe.step(Step::Index);
-            if let Some(at) = table.areas[area].heads[usize::from(order)].checked_sub(1) {
+            if let Some(at) = table.first(area, order) {
                 let fixed = victim == Kind::Cma || wanted.kind == Kind::Cma;
                 if order < PAGE_BLOCK_ORDER || fixed {
                     return Some((at, area));
@@ -66,7 +68,7 @@ pub fn pick<Q: Probe>(
 }
 
 /// Whether the set has a block of at least that order that the kind may use.
-pub fn serves(table: &Table, set: SetId, wanted: Request) -> bool {
+pub fn serves(table: &Table<'_>, set: SetId, wanted: Request) -> bool {
     let has = |kind: Kind| table.areas[area_of(set, kind)].orders >> wanted.order != 0;
     has(wanted.kind) || RAIDS[wanted.kind as usize].iter().copied().any(has)
 }

@@ -4,12 +4,12 @@
 //! very same bank in bit sets, a word of 64 banks at a time. Its other fault is the migration task's (see
 //! [`Order::Lowest`](super::migrate::Order::Lowest)): banks are evacuated by number, however full.
 
-use super::bank_area::{self, Depth, area_of};
+use super::bank_area::{self, Depth, Table, area_of};
+use super::listed::Listed;
 use super::memory::Bank;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Class, Kind, ORDERS, PAGE_BLOCK_ORDER, Request, SetId};
 use super::set_bits::SetBits;
-use super::table::Table;
 use super::zone::MAX_SETS;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
@@ -26,7 +26,7 @@ impl<const BITS: bool> BankArray<BITS> {
     /// The first set in the class's direction that serves so far.
     fn sweep<Q: Probe>(
         &self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         depth: Depth,
         probe: &mut Q,
@@ -77,7 +77,7 @@ impl<const BITS: bool> BankArray<BITS> {
         }
     }
 
-    fn note(&mut self, table: &Table, set: SetId) {
+    fn note(&mut self, table: &Table<'_>, set: SetId) {
         if !BITS {
             return;
         }
@@ -95,30 +95,31 @@ impl<const BITS: bool> BankArray<BITS> {
 }
 
 impl<const BITS: bool> Policy for BankArray<BITS> {
+    type Store = Listed;
     const STARTS_OFF: bool = true;
 
     fn areas(sets: usize) -> usize {
         sets * bank_area::AREAS
     }
 
-    fn new(table: &Table) -> Self {
+    fn new(table: &Table<'_>) -> Self {
         let sets = table.sets.len();
         debug_assert!(sets <= MAX_SETS);
         BankArray { with: [[SetBits::default(); ORDERS]; Kind::ALL.len()], sets: sets as u16 }
     }
 
     #[inline]
-    fn area(&self, table: &Table, at: u32) -> usize {
+    fn area(&self, table: &Table<'_>, at: u32) -> usize {
         bank_area::area(table, at)
     }
 
-    fn keeps(&self, table: &Table, at: u32, area: usize) -> bool {
+    fn keeps(&self, table: &Table<'_>, at: u32, area: usize) -> bool {
         area / bank_area::AREAS == table.set_of(at).index()
     }
 
     fn pick<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -137,7 +138,7 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
 
     fn refuge<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -145,19 +146,19 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
         own.or_else(|| self.sweep(table, wanted, Depth::Any, probe))
     }
 
-    fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, _: &mut Q) {
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
         self.note(table, set);
     }
 
-    fn withdraw<Q: Probe>(&mut self, table: &mut Table, set: SetId, _: &mut Q) {
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
         self.note(table, set);
     }
 
-    fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, _: &mut Q) {
+    fn join<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
         self.note(table, set);
     }
 
-    fn check(&self, table: &Table) -> Result<(), Broken> {
+    fn check(&self, table: &Table<'_>) -> Result<(), Broken> {
         for (index, bank) in table.sets.iter().enumerate().filter(|_| BITS) {
             let set = SetId(index as u16);
             for kind in Kind::ALL {

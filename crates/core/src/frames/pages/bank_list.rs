@@ -6,11 +6,11 @@
 //! Free banks are switched off here: they are what "offline" is to the pools. An empty bank returns to them at
 //! once, and a kernel bank without kernel pages to the users.
 
-use super::bank_area::{self, Depth};
+use super::bank_area::{self, Depth, Table};
+use super::listed::Listed;
 use super::memory::{Bank, Beside};
 use super::policy::{Picked, Policy, free_of, wake};
 use super::request::{Class, Kind, Request, SetId};
-use super::table::Table;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 
@@ -28,7 +28,7 @@ pub struct BankList<const EMPTIEST: bool> {
 }
 
 impl<const EMPTIEST: bool> BankList<EMPTIEST> {
-    fn link(&mut self, table: &mut Table, set: SetId, list: usize) {
+    fn link(&mut self, table: &mut Table<'_>, set: SetId, list: usize) {
         let old = core::mem::replace(&mut self.heads[list], set.0 + 1);
         let bank = &mut table.sets[set.index()];
         (bank.pool, bank.linked, bank.beside) = (list as u8, 1, Beside { next: old, prev: 0 });
@@ -37,7 +37,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
         }
     }
 
-    fn unlink(&mut self, table: &mut Table, set: SetId) {
+    fn unlink(&mut self, table: &mut Table<'_>, set: SetId) {
         let bank = &mut table.sets[set.index()];
         let (list, Beside { next, prev }) = (usize::from(bank.pool), bank.beside);
         bank.linked = 0;
@@ -56,7 +56,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
     /// The cached set, then the list from its head; without and then with raids inside a set.
     fn search<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         list: usize,
         depth: Depth,
@@ -82,7 +82,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
     }
 
     /// The user bank that becomes the kernel's: O(banks).
-    fn victim<Q: Probe>(&self, table: &Table, wanted: Request, probe: &mut Q) -> Option<SetId> {
+    fn victim<Q: Probe>(&self, table: &Table<'_>, wanted: Request, probe: &mut Q) -> Option<SetId> {
         let (mut at, mut best) = (self.heads[USER], None);
         while let Some(index) = at.checked_sub(1) {
             probe.step(Step::Inspect);
@@ -103,7 +103,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
 
     fn elsewhere<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -121,28 +121,29 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
 }
 
 impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
+    type Store = Listed;
     const STARTS_OFF: bool = true;
 
     fn areas(sets: usize) -> usize {
         sets * bank_area::AREAS
     }
 
-    fn new(_: &Table) -> Self {
+    fn new(_: &Table<'_>) -> Self {
         BankList { heads: [0; LISTS], last: [0; LISTS] }
     }
 
     #[inline]
-    fn area(&self, table: &Table, at: u32) -> usize {
+    fn area(&self, table: &Table<'_>, at: u32) -> usize {
         bank_area::area(table, at)
     }
 
-    fn keeps(&self, table: &Table, at: u32, area: usize) -> bool {
+    fn keeps(&self, table: &Table<'_>, at: u32, area: usize) -> bool {
         area / bank_area::AREAS == table.set_of(at).index()
     }
 
     fn pick<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -165,7 +166,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
 
     fn refuge<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -180,7 +181,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
     }
 
     #[inline]
-    fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let bank = &table.sets[set.index()];
         if !bank.usable() || bank.has(Bank::NOMIG) {
             return;
@@ -196,18 +197,18 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
         }
     }
 
-    fn withdraw<Q: Probe>(&mut self, table: &mut Table, set: SetId, _: &mut Q) {
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
         self.unlink(table, set);
     }
 
-    fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, _: &mut Q) {
+    fn join<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
         let bank = &table.sets[set.index()];
         let kernel = bank.unmovable > 0 || bank.has(Bank::NOMIG);
         self.link(table, set, if kernel { KERNEL } else { USER });
     }
 
     /// Panwar's optimal selection: the bank with most free pages to the head of each list. O(banks).
-    fn tidy<Q: Probe>(&mut self, table: &mut Table, probe: &mut Q) {
+    fn tidy<Q: Probe>(&mut self, table: &mut Table<'_>, probe: &mut Q) {
         for list in 0..LISTS {
             let linked = table.sets.iter().enumerate().filter(|(_, bank)| {
                 bank.usable() && bank.linked != 0 && usize::from(bank.pool) == list
@@ -220,7 +221,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
         }
     }
 
-    fn room(&self, table: &Table, leaving: Option<SetId>) -> u32 {
+    fn room(&self, table: &Table<'_>, leaving: Option<SetId>) -> u32 {
         free_of(table, leaving, |bank| usize::from(bank.pool) == USER)
     }
 
@@ -228,7 +229,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
         Some(if usize::from(number) == KERNEL { Class::Kernel } else { Class::User })
     }
 
-    fn check(&self, table: &Table) -> Result<(), Broken> {
+    fn check(&self, table: &Table<'_>) -> Result<(), Broken> {
         let mut linked = 0_u64;
         for list in 0..LISTS {
             let mut at = self.heads[list];

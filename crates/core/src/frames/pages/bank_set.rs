@@ -23,7 +23,7 @@ impl Interleave {
     /// Where nothing is tied: longer than any zone, so that one formula serves.
     const APART: u32 = 24;
 
-    const fn stride_log2(self) -> u32 {
+    pub(super) const fn stride_log2(self) -> u32 {
         match self {
             Interleave::None => Self::APART,
             Interleave::Pairs { stride_log2 } => stride_log2 as u32,
@@ -39,9 +39,13 @@ impl Interleave {
     }
 
     /// The set of a bank, both counted from the zone's first.
-    #[inline]
     pub const fn set_of(self, bank: u32) -> SetId {
-        let log2 = self.stride_log2();
+        Self::set_at(self.stride_log2(), bank)
+    }
+
+    /// The same, where the stride is known.
+    #[inline]
+    pub(super) const fn set_at(log2: u32, bank: u32) -> SetId {
         SetId((bank >> (log2 + 1) << log2 | bank & ((1 << log2) - 1)) as u16)
     }
 

@@ -5,11 +5,14 @@
 //! what, the why and the where to of anti-fragmentation", OLS 2006). Nothing here knows of banks but `isolate`:
 //! this is what the bank-aware policies are compared with.
 
+use super::listed::Listed;
 use super::memory::Bank;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
-use super::table::{Begins, Table};
+use super::store::{Begins, Store};
+use super::table::Table;
 use crate::machine::{Probe, Step};
+use core::marker::PhantomData;
 
 /// The area of sets that are isolated or off: searched by nobody. The kinds' own areas have their numbers.
 const ISOLATE: usize = 4;
@@ -27,26 +30,23 @@ pub(super) const RAIDS: [&[Kind]; 4] = [
 /// `CLAIM` false is Linux 3.17, which the thesis ran: the free blocks around a raided one change to the raider's
 /// lists, and the page block its kind when at least half of it was free. `CLAIM` true is the rule since 6.x:
 /// claim the whole page block (when the block is at least that long, or half of it is free), or else take the
-/// smallest block and change nothing.
+/// smallest block and change nothing. Linux's lists are `S` [`Listed`]; with [`Grouped`](super::Grouped) a page is the
+/// lowest of the group of 64 that last got a free one, instead of the last freed.
 #[derive(Clone, Copy, Debug)]
-pub struct Buddy<const CLAIM: bool>;
+pub struct Buddy<const CLAIM: bool, S = Listed>(PhantomData<S>);
 
-impl<const CLAIM: bool> Buddy<CLAIM> {
+impl<const CLAIM: bool, S: Store> Buddy<CLAIM, S> {
     /// Where a free block of a usable or isolated set is kept.
-    fn place(table: &Table, at: u32) -> usize {
+    fn place(table: &Table<'_, S>, at: u32) -> usize {
         let set = table.set_of(at);
         if table.sets[set.index()].usable() { table.page_block(at) as usize } else { ISOLATE }
     }
 
-    fn raid<Q: Probe>(table: &mut Table, wanted: Request, probe: &mut Q) -> Option<Picked> {
+    fn raid<Q: Probe>(table: &mut Table<'_, S>, wanted: Request, probe: &mut Q) -> Option<Picked> {
         for order in (wanted.order..=MAX_ORDER).rev() {
             for &victim in RAIDS[wanted.kind as usize] {
                 probe.step(Step::Index);
-                let Some(at) =
-                    table.areas[victim as usize].heads[usize::from(order)].checked_sub(1)
-                else {
-                    continue;
-                };
+                let Some(at) = table.first(victim as usize, order) else { continue };
                 if victim == Kind::Cma || wanted.kind == Kind::Cma {
                     return Some((at, victim as usize)); // CMA never changes, and takes nothing over.
                 }
@@ -63,7 +63,7 @@ impl<const CLAIM: bool> Buddy<CLAIM> {
     }
 
     /// The smallest block of another kind, which keeps its kind.
-    fn steal<Q: Probe>(table: &Table, wanted: Request, probe: &mut Q) -> Option<Picked> {
+    fn steal<Q: Probe>(table: &Table<'_, S>, wanted: Request, probe: &mut Q) -> Option<Picked> {
         let from = |&victim: &Kind| {
             let at = table.smallest(victim as usize, wanted.order, probe)?;
             let Begins::Free(order) = table.begins(at) else { return None };
@@ -76,8 +76,8 @@ impl<const CLAIM: bool> Buddy<CLAIM> {
 }
 
 /// Linux 3.17's `try_to_steal_freepages`: says where the rest of the block goes.
-pub(super) fn take_over<Q: Probe>(
-    table: &mut Table,
+pub(super) fn take_over<S: Store, Q: Probe>(
+    table: &mut Table<'_, S>,
     at: u32,
     order: u8,
     kind: Kind,
@@ -100,7 +100,13 @@ pub(super) fn take_over<Q: Probe>(
 }
 
 /// The rule since 6.x: the page block changes sides if at least half of it is free.
-fn claim<Q: Probe>(table: &mut Table, at: u32, order: u8, kind: Kind, probe: &mut Q) -> bool {
+fn claim<S: Store, Q: Probe>(
+    table: &mut Table<'_, S>,
+    at: u32,
+    order: u8,
+    kind: Kind,
+    probe: &mut Q,
+) -> bool {
     if order >= PAGE_BLOCK_ORDER {
         table.retag(at, order, kind);
         return true;
@@ -127,30 +133,31 @@ fn page_block_of(at: u32) -> (u32, u32) {
     (first, first + (1 << PAGE_BLOCK_ORDER))
 }
 
-impl<const CLAIM: bool> Policy for Buddy<CLAIM> {
+impl<const CLAIM: bool, S: Store> Policy for Buddy<CLAIM, S> {
+    type Store = S;
     const STARTS_OFF: bool = false;
 
     fn areas(_: usize) -> usize {
         ISOLATE + 1
     }
 
-    fn new(_: &Table) -> Self {
-        Buddy
+    fn new(_: &Table<'_, S>) -> Self {
+        Buddy(PhantomData)
     }
 
     #[inline]
-    fn area(&self, table: &Table, at: u32) -> usize {
+    fn area(&self, table: &Table<'_, S>, at: u32) -> usize {
         Self::place(table, at)
     }
 
-    fn keeps(&self, table: &Table, at: u32, area: usize) -> bool {
+    fn keeps(&self, table: &Table<'_, S>, at: u32, area: usize) -> bool {
         (area == ISOLATE) != table.sets[table.set_of(at).index()].usable()
     }
 
     #[inline]
     fn pick<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_, S>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -170,7 +177,7 @@ impl<const CLAIM: bool> Policy for Buddy<CLAIM> {
     #[inline]
     fn refuge<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_, S>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -181,13 +188,13 @@ impl<const CLAIM: bool> Policy for Buddy<CLAIM> {
     }
 
     #[inline]
-    fn settle<Q: Probe>(&mut self, _: &mut Table, _: SetId, _: &mut Q) {}
+    fn settle<Q: Probe>(&mut self, _: &mut Table<'_, S>, _: SetId, _: &mut Q) {}
 
-    fn withdraw<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_, S>, set: SetId, probe: &mut Q) {
         table.move_set(set, |_, _| ISOLATE, probe);
     }
 
-    fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    fn join<Q: Probe>(&mut self, table: &mut Table<'_, S>, set: SetId, probe: &mut Q) {
         debug_assert!(!table.sets[set.index()].has(Bank::ISOLATED | Bank::OFFLINE));
         table.move_set(set, Self::place, probe);
     }

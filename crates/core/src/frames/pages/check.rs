@@ -1,10 +1,10 @@
 //! Whether a zone's structures agree with each other: tags with lists, lists with links, sums with blocks.
 
 use super::allocator::Frames;
-use super::memory::{Bank, Link};
+use super::memory::Bank;
 use super::policy::Policy;
-use super::request::{Class, MAX_ORDER, ORDERS, SetId};
-use super::table::Begins;
+use super::request::{Class, MAX_ORDER, SetId};
+use super::store::{Begins, Store};
 use crate::check::Broken;
 
 /// What one walk over a set's tags finds.
@@ -51,7 +51,8 @@ impl<P: Policy> Frames<'_, P> {
             offline,
             self.table.offline().into(),
         )?;
-        let listed = self.check_lists()?;
+        let keeps = |at, area| self.policy.keeps(&self.table, at, area);
+        let listed = P::Store::check(&self.table, keeps)?;
         Broken::unless_equal("every free block is in a list", 0, blocks, listed)?;
         self.policy.check(&self.table)
     }
@@ -103,36 +104,6 @@ impl<P: Policy> Frames<'_, P> {
     fn check_tails(&self, at: u32, next: u32) -> Result<(), Broken> {
         let clean = (at + 1..next).all(|inside| self.table.begins(inside) == Begins::Tail);
         Broken::unless(clean, "nothing begins inside a block", at.into())
-    }
-
-    /// Every list: its links, what it holds, where that belongs. Says how many blocks there are in all.
-    fn check_lists(&self) -> Result<u64, Broken> {
-        let mut listed = 0;
-        for area in 0..self.table.areas.len() {
-            for order in 0..ORDERS {
-                let first = self.table.areas[area].heads[order];
-                let mask = self.table.areas[area].orders >> order & 1 == 1;
-                Broken::unless(
-                    mask == (first != 0),
-                    "a mask says which lists hold any",
-                    area as u64,
-                )?;
-                let mut prev = Link::FIRST | (area as u32) << 4 | order as u32;
-                let mut at = first;
-                while let Some(block) = at.checked_sub(1) {
-                    let link = self.table.link(block);
-                    let what = "links of a list lead back";
-                    Broken::unless_equal(what, block.into(), prev.into(), link.prev.into())?;
-                    let free = self.table.begins(block) == Begins::Free(order as u8);
-                    Broken::unless(free, "a list holds free blocks of its order", block.into())?;
-                    let kept = self.policy.keeps(&self.table, block, area);
-                    Broken::unless(kept, "a free block is in its policy's area", block.into())?;
-                    listed += 1;
-                    (prev, at) = (at, link.next);
-                }
-            }
-        }
-        Ok(listed)
     }
 }
 

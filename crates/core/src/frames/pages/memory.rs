@@ -1,11 +1,12 @@
 //! What a caller hands in: plain slices, for instance statics of a kernel. All-zero is valid.
 
+use super::grouped::Group;
 use super::request::ORDERS;
 
-/// The neighbours of a free block in its list.
+/// The neighbours of an entry (a free block by its first frame, or a group) in its list.
 ///
-/// `next` is the frame + 1, 0 at the end. `prev` likewise, or, of the first, [`Link::FIRST`] and the
-/// number of the list: so a block leaves its list without anybody knowing which that is.
+/// `next` is its number + 1, 0 at the end. `prev` likewise, or, of the first, [`Link::FIRST`] and the
+/// number of the list: so an entry leaves its list without anybody knowing which that is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
     pub(super) next: u32,
@@ -22,7 +23,7 @@ impl Link {
 /// Free blocks that are searched together: a list for each order, and which of them hold any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Area {
-    /// The first of each list, as frame + 1; 0 when empty.
+    /// The first of each list, as its number + 1; 0 when empty.
     pub(super) heads: [u32; ORDERS],
     /// Bit `o`: the list of order `o` is not empty.
     pub(super) orders: u16,
@@ -109,12 +110,15 @@ impl Bank {
 }
 
 /// Metadata of one zone, with the lengths that [`Needs`](super::Needs) says (longer ones will do):
-/// 9 bytes a frame, 1 a page block, 96 an area or bank set at most.
+/// 9 bytes a frame, or 64 a group of 64 frames, 1 a page block, 96 an area or bank set at most. Of tags, links and groups a
+/// policy wants either the first two or the last; what it does not want may be empty.
 pub struct Memory<'m> {
     /// State, kind and order of every frame.
     pub tags: &'m mut [u8],
     /// Links of every frame.
     pub links: &'m mut [Link],
+    /// Groups of frames.
+    pub groups: &'m mut [Group],
     /// The kind of every page block.
     pub page_blocks: &'m mut [u8],
     /// Lists.

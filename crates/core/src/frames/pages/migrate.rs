@@ -17,7 +17,7 @@ use super::allocator::{Frames, SetState};
 use super::memory::Bank;
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, Request, SetId};
-use super::table::Begins;
+use super::store::Begins;
 use crate::machine::Probe;
 use core::cmp::Reverse;
 
@@ -400,7 +400,7 @@ enum Emptied {
 }
 
 /// Sets that a task is emptying.
-fn leaving<P>(frames: &Frames<'_, P>) -> impl Iterator<Item = SetId> {
+fn leaving<P: Policy>(frames: &Frames<'_, P>) -> impl Iterator<Item = SetId> {
     let all = frames.table.sets.iter().enumerate().filter(|(_, bank)| bank.has(Bank::LEAVING));
     all.map(|(index, _)| SetId(index as u16))
 }

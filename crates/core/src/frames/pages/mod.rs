@@ -11,17 +11,20 @@
 //!         bank_list       lists of banks
 //!         adaptive_paper  pools with common lists, as published
 //!         adaptive        pools with lists for each bank               pools      their mechanism
-//!         fullest         the same, fullest bank first
-//!      table      tags, lists, split and merge
+//!         fullest         the same, fullest bank first                 pooled     what both share
+//!      table      page blocks, bank sets, counts
+//!         store           where blocks begin and the free ones are kept
+//!            listed         a tag a frame, a list an order                lists      links
+//!            grouped        bits of 64 frames, groups in lists            bits       blocks of a word
 //!   migrate    the task that empties banks, and who moves pages
 //! ```
 //!
 //! After Panwar, "An allocation framework for optimizing memory power consumption and controlling fragmentation"
 //! (Indian Institute of Science, 2015). A kernel or hypervisor uses this as it is: no allocation, no clock, no
-//! global; metadata are slices that it hands in, 9 bytes a frame. `examples/kernel_frames.rs` shows how.
+//! global; metadata are slices that it hands in, 1 byte a frame (9 under the published policies). `examples/kernel_frames.rs` shows how.
 //!
 //! Invariant: of every frame exactly one of these holds: it is a hole, inside or at the start of one used block, or
-//! of one free block that is in exactly one list. A set that is off is wholly free. Nothing is ever handed out of
+//! of one free block that can be found in exactly one area. A set that is off is wholly free. Nothing is ever handed out of
 //! a set that is isolated.
 
 #![deny(unsafe_code)]
@@ -33,15 +36,21 @@ mod bank_area;
 mod bank_array;
 mod bank_list;
 mod bank_set;
+mod bits;
 mod buddy;
 mod check;
 mod fullest;
+mod grouped;
+mod listed;
+mod lists;
 mod memory;
 pub mod migrate;
 mod policy;
+mod pooled;
 mod pools;
 mod request;
 mod set_bits;
+mod store;
 mod table;
 mod zone;
 mod zones;
@@ -54,12 +63,15 @@ pub use bank_list::BankList;
 pub use bank_set::Interleave;
 pub use buddy::Buddy;
 pub use fullest::Fullest;
+pub use grouped::{GROUP_FRAMES, Group, Grouped};
+pub use listed::Listed;
 pub use memory::{Area, Bank, Link, Memory};
 pub use policy::{POLICIES, Picked, Policy, Visitor, dispatch};
 pub use pools::MOST_STEPS;
 pub use request::{
     Class, Frame, Kind, Lifetime, MAX_ORDER, ORDERS, PAGE_BLOCK_ORDER, Request, SetId,
 };
-pub use table::{Begins, Table};
+pub use store::{Begins, Store};
+pub use table::Table;
 pub use zone::{MAX_SETS, Needs, SetupError, Zone};
 pub use zones::{Admits, Role, Zones};

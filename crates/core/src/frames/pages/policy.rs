@@ -5,6 +5,7 @@
 
 use super::memory::Bank;
 use super::request::{Class, Request, SetId};
+use super::store::Store;
 use super::table::Table;
 use crate::check::Broken;
 use crate::machine::Probe;
@@ -18,6 +19,9 @@ pub type Picked = (u32, usize);
 /// Whatever it keeps besides the table's areas must agree with them after `settle`, `join` and
 /// `withdraw`; `check` says whether it does. Plain data, so that a zone may move between threads.
 pub trait Policy: Sized + Send {
+    /// Where its free blocks are kept.
+    type Store: Store;
+
     /// Whether sets begin switched off.
     const STARTS_OFF: bool;
 
@@ -25,14 +29,14 @@ pub trait Policy: Sized + Send {
     fn areas(sets: usize) -> usize;
 
     /// Before there is any block.
-    fn new(table: &Table) -> Self;
+    fn new(table: &Table<'_, Self::Store>) -> Self;
 
     /// The area for a free block at `at`.
-    fn area(&self, table: &Table, at: u32) -> usize;
+    fn area(&self, table: &Table<'_, Self::Store>, at: u32) -> usize;
 
     /// Whether a free block at `at` may be found in `area`: for [`Frames::check`](super::Frames::check). More than
     /// the one that [`area`](Self::area) says, where blocks of mixed page blocks follow the first.
-    fn keeps(&self, table: &Table, at: u32, area: usize) -> bool {
+    fn keeps(&self, table: &Table<'_, Self::Store>, at: u32, area: usize) -> bool {
         self.area(table, at) == area
     }
 
@@ -40,7 +44,7 @@ pub trait Policy: Sized + Send {
     /// serve the kind. May switch sets on and move sets between pools on the way.
     fn pick<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_, Self::Store>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked>;
@@ -49,7 +53,7 @@ pub trait Policy: Sized + Send {
     /// leaves the kernel its reserve. `None` of policies that do not know.
     fn pick_awake<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_, Self::Store>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked> {
@@ -60,27 +64,27 @@ pub trait Policy: Sized + Send {
     /// The same for a page that moves: switches no set on.
     fn refuge<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_, Self::Store>,
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked>;
 
     /// The lists and counts of `set` have changed.
-    fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q);
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_, Self::Store>, set: SetId, probe: &mut Q);
 
     /// `set` was usable and is isolated now.
-    fn withdraw<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q);
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_, Self::Store>, set: SetId, probe: &mut Q);
 
     /// `set` was isolated, off or new, and is usable now.
-    fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q);
+    fn join<Q: Probe>(&mut self, table: &mut Table<'_, Self::Store>, set: SetId, probe: &mut Q);
 
     /// Puts sets in order; see [`Frames::tidy`](super::Frames::tidy).
-    fn tidy<Q: Probe>(&mut self, table: &mut Table, probe: &mut Q) {
+    fn tidy<Q: Probe>(&mut self, table: &mut Table<'_, Self::Store>, probe: &mut Q) {
         let _ = (table, probe);
     }
 
     /// See [`Frames::room`](super::Frames::room).
-    fn room(&self, table: &Table, leaving: Option<SetId>) -> u32 {
+    fn room(&self, table: &Table<'_, Self::Store>, leaving: Option<SetId>) -> u32 {
         free_of(table, leaving, |_| true)
     }
 
@@ -94,14 +98,18 @@ pub trait Policy: Sized + Send {
     ///
     /// # Errors
     /// What does not agree.
-    fn check(&self, table: &Table) -> Result<(), Broken> {
+    fn check(&self, table: &Table<'_, Self::Store>) -> Result<(), Broken> {
         let _ = table;
         Ok(())
     }
 }
 
 /// Free frames of usable sets that `of` admits, but `leaving`. O(sets).
-pub(super) fn free_of(table: &Table, leaving: Option<SetId>, of: impl Fn(&Bank) -> bool) -> u32 {
+pub(super) fn free_of<S: Store>(
+    table: &Table<'_, S>,
+    leaving: Option<SetId>,
+    of: impl Fn(&Bank) -> bool,
+) -> u32 {
     let others =
         table.sets.iter().enumerate().filter(|&(set, _)| Some(SetId(set as u16)) != leaving);
     others
@@ -114,7 +122,7 @@ pub(super) fn free_of(table: &Table, leaving: Option<SetId>, of: impl Fn(&Bank) 
 /// The set that is off and next in turn: the lowest for the kernel, but none with CMA; the highest for users
 /// (Panwar 2015, section 4.2: "towards the lower address space"). Switches it on. A set serves any order, unless
 /// page blocks of CMA cut its largest blocks: then the caller asks for another.
-pub(super) fn wake(table: &mut Table, class: Class) -> Option<SetId> {
+pub(super) fn wake<S: Store>(table: &mut Table<'_, S>, class: Class) -> Option<SetId> {
     let set = match class {
         Class::User => table.off.highest()?,
         Class::Kernel => {
@@ -156,6 +164,7 @@ macro_rules! registry {
 registry! {
     "buddy" => super::Buddy<false>, "Linux 3.17: lists for each kind, the zone's; other kinds are raided from the largest block down";
     "buddy-claim" => super::Buddy<true>, "Linux of today: claims a whole page block, or else takes the smallest block";
+    "buddy-grouped" => super::Buddy<false, super::Grouped>, "the same with free pages in the bits of groups of 64 instead of lists";
     "bank-array" => super::BankArray<false>, "a free area for each bank; the kernel from below, users from above, first fit";
     "bank-array-bits" => super::BankArray<true>, "the same choice, found in bit sets instead of a scan";
     "bank-list" => super::BankList<true>, "lists of banks for kernel and users; a kernel in need takes the emptiest user bank";

@@ -13,19 +13,21 @@
 //! more for the bucket, whatever the bank holds. The buckets answer "the set with most free frames" and "the
 //! fullest set" to within 1/64 of a set.
 //!
-//! Of each pool one set is hot: it served last and serves next, as long as it has the order and stays in its bucket.
-//! Its links to lists of orders are left as they are meanwhile, for splitting and merging within it would change them
-//! with every call; whoever looks for another set puts them right first.
+//! Of each pool one set is hot: it served last and serves next, as long as it has the order and, once it changes its bucket,
+//! no other set is fuller. It is in no bucket meanwhile, and its links to lists of orders are left as they are, for splitting
+//! and merging within it would change them with every call; whoever looks for another set puts both right first.
 //!
 //! Invariant: a usable set is linked for exactly the orders that its area holds (the hot one: held when it became
-//! hot), into its pool, and into the bucket of its free frames if it has any; other sets are linked nowhere.
+//! hot), into its pool, and into the bucket of its free frames if it has any (the hot one: into none, but it knows its
+//! bucket); other sets are linked nowhere.
 
 use super::memory::{Bank, Beside};
 use super::policy::{Picked, free_of, wake};
+use super::pooled::Table;
 use super::request::{Class, ORDERS, Request, SetId};
-use super::table::Table;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use crate::row::Row;
 
 /// The kernel's pool.
 pub const KERNEL: usize = 0;
@@ -39,9 +41,9 @@ pub const POOLS: usize = 3;
 const BUCKETS: u8 = 64;
 
 /// The most steps that `alloc` or `free` takes on these pools in a zone without CMA, whatever the banks hold and
-/// however many there are: ten splits of four steps, 48 links of a retag, [`TRIES`] looks in each pool. Tests hold
-/// both policies to it; block by block the same retag takes one step and more for each free block of a bank.
-pub const MOST_STEPS: u32 = 128;
+/// however many there are: four splits of four steps and a group's eight, 48 links of a retag, [`TRIES`] looks in each pool.
+/// Tests hold both policies to it; block by block the same retag takes one step and more for each free block of a bank.
+pub const MOST_STEPS: u32 = 96;
 
 /// Sets that are looked at in buckets before the list of an order decides. With it every search is O(1).
 const TRIES: usize = 8;
@@ -89,38 +91,44 @@ pub enum Choice {
 #[derive(Clone, Debug)]
 pub struct Pools {
     pools: [Pool; POOLS],
-    /// log2 of the frames that a bucket stands for.
+    /// log2 of the frames that a bucket stands for, and one less than they are.
     bucket_log2: u32,
+    bucket_mask: u32,
 }
 
 impl Pools {
     /// Empty pools for that zone.
-    pub fn new(table: &Table) -> Pools {
+    pub fn new(table: &Table<'_>) -> Pools {
         let zone = table.zone();
         let bucket_log2 = (zone.bank_frames * zone.interleave.width()).ilog2() - BUCKETS.ilog2();
-        Pools { pools: [Pool::EMPTY; POOLS], bucket_log2 }
+        Pools { pools: [Pool::EMPTY; POOLS], bucket_log2, bucket_mask: (1 << bucket_log2) - 1 }
     }
 
     /// Links `set` anew after its lists or its count have changed; nothing happens when neither matters.
-    #[inline]
-    pub fn settle<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
-        let bank = &table.sets[set.index()];
+    #[inline(always)]
+    pub fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
+        let bank = &mut table.sets[set.index()];
         if !bank.usable() {
             return;
         }
-        let pool = usize::from(bank.pool);
-        let (stays, hot) = (self.bucket(bank.free) == bank.bucket, self.pools[pool].hot);
-        if stays && (hot == set.0 + 1 || table.areas[set.index()].orders == bank.linked) {
-            return;
+        let bucket = self.bucket(bank.free);
+        let pool = self.pools.at_mut(usize::from(bank.pool));
+        if pool.hot == set.0 + 1 {
+            let fuller = pool.filled & ((1 << (bucket.max(1) - 1)) - 1);
+            if bucket == bank.bucket || fuller == 0 {
+                bank.bucket = bucket;
+                return;
+            }
+            let pool = usize::from(bank.pool);
+            return self.cool(table, pool, probe);
         }
-        if hot == set.0 + 1 {
-            self.pools[pool].hot = 0;
+        if bucket != bank.bucket || table.areas[set.index()].orders != bank.linked {
+            self.settle_slow(table, set, probe);
         }
-        self.settle_slow(table, set, probe);
     }
 
     #[inline(never)]
-    fn settle_slow<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    fn settle_slow<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let orders = table.areas[set.index()].orders;
         let bank = &table.sets[set.index()];
         let (linked, pool, free) = (bank.linked, usize::from(bank.pool), bank.free);
@@ -144,17 +152,28 @@ impl Pools {
     }
 
     /// The pool's hot set is one like the others from here on.
-    fn cool<Q: Probe>(&mut self, table: &mut Table, pool: usize, probe: &mut Q) {
+    #[inline(never)]
+    fn cool<Q: Probe>(&mut self, table: &mut Table<'_>, pool: usize, probe: &mut Q) {
         let hot = core::mem::take(&mut self.pools[pool].hot);
         if let Some(set) = hot.checked_sub(1) {
+            table.sets[usize::from(set)].bucket = 0;
             self.settle_slow(table, SetId(set), probe);
         }
+    }
+
+    /// The set serves until it does not, and is in no bucket from here on.
+    fn heat<Q: Probe>(&mut self, table: &mut Table<'_>, pool: usize, set: SetId, probe: &mut Q) {
+        let bucket = table.sets[set.index()].bucket;
+        probe.step(Step::Index);
+        self.move_bucket(table.sets, pool, set, 0);
+        table.sets[set.index()].bucket = bucket;
+        self.pools[pool].hot = set.0 + 1;
     }
 
     /// The bucket of that many free frames, + 1; 0 when there are none.
     #[inline]
     fn bucket(&self, free: u32) -> u8 {
-        if free == 0 { 0 } else { (((free - 1) >> self.bucket_log2) as u8).min(BUCKETS - 1) + 1 }
+        ((free + self.bucket_mask) >> self.bucket_log2) as u8
     }
 
     #[inline]
@@ -217,14 +236,20 @@ impl Pools {
     }
 
     /// Links a usable set into a pool. O(orders).
-    pub fn join<Q: Probe>(&mut self, table: &mut Table, set: SetId, pool: usize, probe: &mut Q) {
+    pub fn join<Q: Probe>(
+        &mut self,
+        table: &mut Table<'_>,
+        set: SetId,
+        pool: usize,
+        probe: &mut Q,
+    ) {
         table.sets[set.index()].pool = pool as u8;
         self.pools[pool].sets += 1;
         self.settle(table, set, probe);
     }
 
     /// Unlinks it from its pool. O(orders).
-    pub fn leave<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    pub fn leave<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let bank = &table.sets[set.index()];
         let (pool, mut linked) = (usize::from(bank.pool), bank.linked);
         while linked != 0 {
@@ -234,23 +259,34 @@ impl Pools {
             self.unlink(table.sets, pool, order, set);
         }
         probe.step(Step::Index);
-        self.move_bucket(table.sets, pool, set, 0);
         if self.pools[pool].hot == set.0 + 1 {
             self.pools[pool].hot = 0;
+            table.sets[set.index()].bucket = 0;
         }
+        self.move_bucket(table.sets, pool, set, 0);
         self.pools[pool].sets -= 1;
     }
 
     /// Moves a usable set to another pool. O(orders), whatever it holds: Panwar's worst allocations are
     /// those that do this block by block.
-    pub fn retag<Q: Probe>(&mut self, table: &mut Table, set: SetId, pool: usize, probe: &mut Q) {
+    pub fn retag<Q: Probe>(
+        &mut self,
+        table: &mut Table<'_>,
+        set: SetId,
+        pool: usize,
+        probe: &mut Q,
+    ) {
         self.leave(table, set, probe);
         self.join(table, set, pool, probe);
     }
 
     /// Whether any other set of the pool has free frames.
-    pub fn others(&self, set: SetId, pool: usize) -> bool {
+    pub fn others(&self, table: &Table<'_>, set: SetId, pool: usize) -> bool {
         let pool = &self.pools[pool];
+        let hot = pool.hot.checked_sub(1).map(SetId).filter(|&hot| hot != set);
+        if hot.is_some_and(|hot| table.sets[hot.index()].free > 0) {
+            return true;
+        }
         let mut filled = pool.filled;
         while filled != 0 {
             let bucket = filled.trailing_zeros() as usize;
@@ -264,10 +300,10 @@ impl Pools {
 
     /// A set of the pool that has a block of at least `order`, and satisfies `also`. O(1): at most
     /// [`TRIES`] sets are looked at before any set with the order is taken.
-    #[inline]
+    #[inline(always)]
     pub fn find<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         pool: usize,
         order: u8,
         choice: Choice,
@@ -287,7 +323,7 @@ impl Pools {
     #[inline(never)]
     fn find_slow<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         pool: usize,
         order: u8,
         choice: Choice,
@@ -307,8 +343,10 @@ impl Pools {
             let found = usize::from(order) + orders.trailing_zeros() as usize;
             self.pools[pool].by_order[found].checked_sub(1).map(SetId)
         });
-        if choice != Choice::Emptiest {
-            self.pools[pool].hot = found.map_or(0, |set| set.0 + 1);
+        if let Some(set) = found
+            && choice != Choice::Emptiest
+        {
+            self.heat(table, pool, set, probe);
         }
         found
     }
@@ -316,7 +354,7 @@ impl Pools {
     #[inline]
     fn by_fill<Q: Probe>(
         &self,
-        table: &Table,
+        table: &Table<'_>,
         pool: usize,
         order: u8,
         emptiest: bool,
@@ -348,7 +386,7 @@ impl Pools {
     /// the order and no CMA.
     pub fn emptiest_for_kernel<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         order: u8,
         probe: &mut Q,
     ) -> Option<SetId> {
@@ -373,9 +411,10 @@ impl Pools {
     }
 
     /// Takes from a pool.
+    #[inline(always)]
     pub fn take_from<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         pool: usize,
         order: u8,
         choice: Choice,
@@ -386,7 +425,13 @@ impl Pools {
     }
 
     /// The smallest block of a set that will do.
-    pub fn of_set<Q: Probe>(table: &Table, set: SetId, order: u8, probe: &mut Q) -> Option<Picked> {
+    #[inline(always)]
+    pub fn of_set<Q: Probe>(
+        table: &Table<'_>,
+        set: SetId,
+        order: u8,
+        probe: &mut Q,
+    ) -> Option<Picked> {
         table.smallest(set.index(), order, probe).map(|at| (at, set.index()))
     }
 
@@ -394,7 +439,7 @@ impl Pools {
     /// which becomes the kernel's.
     pub fn for_kernel<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         choice: Choice,
         probe: &mut Q,
@@ -420,7 +465,7 @@ impl Pools {
     /// block.
     pub fn for_user_elsewhere<Q: Probe>(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<'_>,
         wanted: Request,
         pool: usize,
         probe: &mut Q,
@@ -437,34 +482,37 @@ impl Pools {
 
     /// A kernel bank without a kernel page is the users' again, unless it is the pool's last.
     #[inline]
-    pub fn give_back<Q: Probe>(&mut self, table: &mut Table, set: SetId, probe: &mut Q) {
+    pub fn give_back<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let bank = &table.sets[set.index()];
         if usize::from(bank.pool) != KERNEL || bank.unmovable != 0 {
             return;
         }
-        if bank.usable() && !bank.has(Bank::NOMIG) && self.others(set, KERNEL) {
+        if bank.usable() && !bank.has(Bank::NOMIG) && self.others(table, set, KERNEL) {
             self.retag(table, set, USER, probe);
         }
     }
 
     /// Free frames that some set of a pool has at least, to within a bucket. O(1).
     #[inline]
-    pub fn most_free(&self, pool: usize) -> u32 {
-        self.pools[pool].filled.checked_ilog2().map_or(0, |bucket| bucket << self.bucket_log2)
+    pub fn most_free(&self, table: &Table<'_>, pool: usize) -> u32 {
+        let pool = &self.pools[pool];
+        let hot = pool.hot.checked_sub(1).map_or(0, |hot| table.sets[usize::from(hot)].bucket);
+        let listed = 64 - pool.filled.leading_zeros();
+        listed.max(hot.into()).saturating_sub(1) << self.bucket_log2
     }
 
     /// Free frames in user pools, and in the kernel's but for `reserve` in its emptiest set.
-    pub fn room(&self, table: &Table, leaving: Option<SetId>, reserve: Option<u32>) -> u32 {
+    pub fn room(&self, table: &Table<'_>, leaving: Option<SetId>, reserve: Option<u32>) -> u32 {
         let users = free_of(table, leaving, |bank| usize::from(bank.pool) != KERNEL);
         let kernel = free_of(table, leaving, |bank| usize::from(bank.pool) == KERNEL);
         match reserve {
-            Some(reserve) if self.most_free(KERNEL) > reserve => users + (kernel - reserve),
+            Some(reserve) if self.most_free(table, KERNEL) > reserve => users + (kernel - reserve),
             _ => users,
         }
     }
 
     /// Compares links with areas and counts. O(sets).
-    pub fn check(&self, table: &Table) -> Result<(), Broken> {
+    pub fn check(&self, table: &Table<'_>) -> Result<(), Broken> {
         let mut sets = [0_u64; POOLS];
         for (index, bank) in table.sets.iter().enumerate() {
             let at = index as u64;
@@ -488,7 +536,7 @@ impl Pools {
         Ok(())
     }
 
-    fn check_lists(&self, table: &Table, number: usize) -> Result<(), Broken> {
+    fn check_lists(&self, table: &Table<'_>, number: usize) -> Result<(), Broken> {
         let pool = &self.pools[number];
         for order in 0..ORDERS {
             let of =
@@ -507,10 +555,12 @@ impl Pools {
             )?;
         }
         for bucket in 0..usize::from(BUCKETS) {
-            let of = |bank: &Bank| {
-                usize::from(bank.pool) == number && usize::from(bank.bucket) == bucket + 1
+            let of = |&(index, bank): &(usize, &Bank)| {
+                let in_pool =
+                    usize::from(bank.pool) == number && usize::from(pool.hot) != index + 1;
+                in_pool && usize::from(bank.bucket) == bucket + 1
             };
-            let expected = table.sets.iter().filter(|bank| of(bank)).count();
+            let expected = table.sets.iter().enumerate().filter(of).count();
             let found = length(pool.buckets[bucket], expected, |set| table.sets[set].beside);
             let what = "a bucket holds the sets that are in it";
             Broken::unless_equal(what, bucket as u64, expected as u64, found as u64)?;

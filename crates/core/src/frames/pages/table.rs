@@ -1,50 +1,31 @@
-//! The frame table: which frames begin a block, of what order, free or used; and the lists of the free.
-//!
-//! ```text
-//!   tag    state 2 bits | kind 2 bits | order 4 bits      one byte a frame
-//!          tail: inside a block, says nothing
-//!          free, used: the first frame of a block
-//!          hole: not this zone's
-//!   area   eleven lists of free blocks and a mask of those that hold any
-//! ```
+//! The frame table: page blocks, bank sets and their counts, over a store that knows where blocks begin.
 //!
 //! Invariants: blocks are aligned to their length and so never cross a bank; no two free twins of an order
-//! below the largest lie beside each other (but for CMA beside other page blocks); every free block is in
-//! exactly one list. Which area a block goes to is the policy's business, and so is which block is taken.
-//! Splitting and merging exist here only.
+//! below the largest lie beside each other (but for CMA beside other page blocks); every free block can be found in
+//! exactly one area. Which area a block goes to is the policy's business, and so is which block is taken.
+//! Splitting and merging exist in the [stores](super::store) only.
 //!
 //! Frames are counted from the zone's first bank here, so that alignment is that of real addresses.
 
+use super::bank_set::Interleave;
+use super::grouped::Group;
 use super::memory::{Area, Bank, Link, Memory};
-use super::request::{Class, Frame, Kind, MAX_ORDER, ORDERS, PAGE_BLOCK_ORDER, SetId};
+use super::request::{Class, Frame, Kind, MAX_ORDER, PAGE_BLOCK_ORDER, SetId};
 use super::set_bits::SetBits;
+use super::store::{Begins, Store, present};
 use super::zone::{Needs, SetupError, Zone};
 use crate::machine::{Probe, Step};
+use core::marker::PhantomData;
 
-const FREE: u8 = 1 << 6;
-const USED: u8 = 2 << 6;
-const HOLE: u8 = 3 << 6;
-const STATE: u8 = 3 << 6;
-
-/// What begins at a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Begins {
-    /// Nothing: the frame lies inside a block.
-    Tail,
-    /// A free block of that order.
-    Free(u8),
-    /// A used block.
-    Used(u8, Kind),
-    /// Not a frame of this zone.
-    Hole,
-}
-
-/// The frames of a zone and the lists of its free blocks.
-pub struct Table<'m> {
+/// The frames of a zone and its free blocks.
+pub struct Table<'m, S> {
     zone: Zone,
     bank_log2: u32,
-    tags: &'m mut [u8],
-    links: &'m mut [Link],
+    stride_log2: u32,
+    /// The store's.
+    pub(super) tags: &'m mut [u8],
+    pub(super) links: &'m mut [Link],
+    pub(super) groups: &'m mut [Group],
     page_blocks: &'m mut [u8],
     pub(super) areas: &'m mut [Area],
     pub(super) sets: &'m mut [Bank],
@@ -54,18 +35,15 @@ pub struct Table<'m> {
     offline: u32,
     switched_on: u64,
     freed: u64,
+    store: PhantomData<S>,
 }
 
-/// Steps on metadata, of which frame.
-#[inline]
-fn touch<P: Probe>(probe: &mut P, at: u32) {
-    probe.step(Step::Touch { at: u64::from(at) });
-}
-
-impl<'m> Table<'m> {
+impl<'m, S: Store> Table<'m, S> {
     pub(super) fn needs(zone: &Zone, areas: usize) -> Needs {
         let frames = zone.banks() as usize * zone.bank_frames as usize;
-        Needs { frames, page_blocks: frames >> PAGE_BLOCK_ORDER, areas, sets: zone.sets() }
+        let page_blocks = frames >> PAGE_BLOCK_ORDER;
+        let (frames, groups) = S::needs(frames);
+        Needs { frames, groups, page_blocks, areas, sets: zone.sets() }
     }
 
     /// All frames used by nobody and in no list yet.
@@ -74,10 +52,12 @@ impl<'m> Table<'m> {
         let needs = Self::needs(&zone, areas);
         let tags = prefix("tags", memory.tags, needs.frames)?;
         let links = prefix("links", memory.links, needs.frames)?;
+        let groups = prefix("groups", memory.groups, needs.groups)?;
         let page_blocks = prefix("page_blocks", memory.page_blocks, needs.page_blocks)?;
         let areas = prefix("areas", memory.areas, needs.areas)?;
         let sets = prefix("sets", memory.sets, needs.sets)?;
-        tags.fill(HOLE);
+        tags.fill(0);
+        groups.fill(Group::EMPTY);
         page_blocks.fill(Kind::Movable as u8);
         areas.fill(Area::default());
         sets.fill(Bank::default());
@@ -86,8 +66,10 @@ impl<'m> Table<'m> {
         let mut table = Table {
             zone,
             bank_log2,
+            stride_log2: zone.interleave.stride_log2(),
             tags,
             links,
+            groups,
             page_blocks,
             areas,
             sets,
@@ -96,15 +78,15 @@ impl<'m> Table<'m> {
             offline: 0,
             switched_on: 0,
             freed: 0,
+            store: PhantomData,
         };
         table.describe();
+        S::lay_out(&mut table);
         Ok(table)
     }
 
-    /// Tags, page blocks and sets as the zone says.
+    /// Page blocks and sets as the zone says.
     fn describe(&mut self) {
-        let (first, end) = (self.zone.first.0 - self.base(), self.zone.end() - self.base());
-        self.tags[first as usize..end as usize].fill(0);
         if let Some((cma, frames)) = self.zone.cma {
             let from = (cma.0 - self.base()) >> PAGE_BLOCK_ORDER;
             let to = from + (frames >> PAGE_BLOCK_ORDER);
@@ -116,7 +98,8 @@ impl<'m> Table<'m> {
         }
         for bank in 0..self.zone.banks() {
             let (from, to) = (bank << self.bank_log2, (bank + 1) << self.bank_log2);
-            let there = to.min(end) - from.max(first);
+            let (first, end) = present(&self.zone, from, to);
+            let there = end - first;
             let set = &mut self.sets[self.zone.interleave.set_of(bank).index()];
             set.frames += there;
             if there != self.zone.bank_frames {
@@ -126,7 +109,7 @@ impl<'m> Table<'m> {
     }
 
     /// Puts every frame into the largest free blocks, each into the area that `area` says.
-    pub(super) fn fill(&mut self, area: impl Fn(&Table, u32) -> usize) {
+    pub(super) fn fill(&mut self, area: impl Fn(&Table<'_, S>, u32) -> usize) {
         let mut at = self.zone.first.0 - self.base();
         let end = self.zone.end() - self.base();
         while at < end {
@@ -136,7 +119,7 @@ impl<'m> Table<'m> {
                 order = PAGE_BLOCK_ORDER;
             }
             let area = area(self, at);
-            self.push(at, order, area, &mut ());
+            S::put(self, at, order, area);
             let set = self.set_of(at).index();
             self.sets[set].free += 1 << order;
             self.free += 1 << order;
@@ -177,8 +160,8 @@ impl<'m> Table<'m> {
     /// The frame's place in the table, if the zone has it.
     #[inline]
     pub(super) fn local(&self, frame: Frame) -> Option<u32> {
-        let at = frame.0.wrapping_sub(self.base());
-        ((at as usize) < self.tags.len()).then_some(at)
+        let there = frame.0.wrapping_sub(self.zone.first.0) < self.zone.frames;
+        there.then(|| frame.0 - self.base())
     }
 
     #[inline]
@@ -186,9 +169,9 @@ impl<'m> Table<'m> {
         Frame(at + self.base())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn set_of(&self, at: u32) -> SetId {
-        self.zone.interleave.set_of(at >> self.bank_log2)
+        Interleave::set_at(self.stride_log2, at >> self.bank_log2)
     }
 
     /// First and last + 1 frame of the `nth` bank of a set.
@@ -220,20 +203,11 @@ impl<'m> Table<'m> {
     }
 
     /// What begins there.
-    #[inline]
     pub(super) fn begins(&self, at: u32) -> Begins {
-        let tag = self.tags[at as usize];
-        match tag & STATE {
-            FREE => Begins::Free(tag & 15),
-            USED => Begins::Used(tag & 15, Kind::from_bits(tag >> 4)),
-            HOLE => Begins::Hole,
-            _ => Begins::Tail,
+        match self.local(self.global(at)) {
+            Some(_) => S::begins(self, at),
+            None => Begins::Hole,
         }
-    }
-
-    /// The links of a free block.
-    pub(super) fn link(&self, at: u32) -> Link {
-        self.links[at as usize]
     }
 
     /// The block behind the one at `at`: blocks tile a bank.
@@ -244,49 +218,14 @@ impl<'m> Table<'m> {
         }
     }
 
+    /// The first block of an area's list of that order, if it has any.
     #[inline]
-    pub(super) fn push<P: Probe>(&mut self, at: u32, order: u8, area: usize, probe: &mut P) {
-        probe.step(Step::Index);
-        touch(probe, at);
-        let lists = &mut self.areas[area];
-        let old = lists.heads[usize::from(order)];
-        lists.heads[usize::from(order)] = at + 1;
-        lists.orders |= 1 << order;
-        let prev = Link::FIRST | (area as u32) << 4 | u32::from(order);
-        self.links[at as usize] = Link { next: old, prev };
-        if old != 0 {
-            touch(probe, old - 1);
-            self.links[old as usize - 1].prev = at + 1;
-        }
-        self.tags[at as usize] = FREE | order;
+    pub(super) fn first(&self, area: usize, order: u8) -> Option<u32> {
+        S::first(self, area, order, order)
     }
 
-    /// Takes a free block out of its list.
-    #[inline]
-    pub(super) fn remove<P: Probe>(&mut self, at: u32, probe: &mut P) {
-        touch(probe, at);
-        let Link { next, prev } = self.links[at as usize];
-        if prev & Link::FIRST != 0 {
-            probe.step(Step::Index);
-            let lists = &mut self.areas[((prev & !Link::FIRST) >> 4) as usize];
-            let order = (prev & 15) as usize;
-            lists.heads[order % ORDERS] = next;
-            if next == 0 {
-                lists.orders &= !(1 << order);
-            }
-        } else {
-            touch(probe, prev - 1);
-            self.links[prev as usize - 1].next = next;
-        }
-        if next != 0 {
-            touch(probe, next - 1);
-            self.links[next as usize - 1].prev = prev;
-        }
-        self.tags[at as usize] = 0;
-    }
-
-    /// Hands out the first frames of the free block at `at`, the rest into lists of `area`.
-    #[inline]
+    /// Hands out the first frames of the free block at `at`, the rest into lists of `rest`. Says of which set they are.
+    #[inline(always)]
     pub(super) fn take<P: Probe>(
         &mut self,
         at: u32,
@@ -294,59 +233,41 @@ impl<'m> Table<'m> {
         kind: Kind,
         rest: usize,
         probe: &mut P,
-    ) {
-        let mut have = self.tags[at as usize] & 15;
-        self.remove(at, probe);
-        while have > order {
-            have -= 1;
-            probe.step(Step::Split);
-            self.push(at + (1 << have), have, rest, probe);
-        }
-        self.tags[at as usize] = USED | (kind as u8) << 4 | order;
+    ) -> SetId {
+        S::take(self, at, (order, kind), rest, probe);
         let frames = 1 << order;
         self.free -= frames;
-        let index = self.set_of(at).index();
-        let set = &mut self.sets[index];
-        set.free -= frames;
+        let set = self.set_of(at);
+        let bank = &mut self.sets[set.index()];
+        bank.free -= frames;
         if kind.class() == Class::Kernel {
-            set.unmovable += frames;
+            bank.unmovable += frames;
         }
+        set
     }
 
-    /// Takes a used block back and merges it; says where the free block begins and its order. It is in
-    /// no list: the caller pushes it.
-    #[inline]
+    /// Takes a used block back and merges it; `area` says where the free block goes that begins at a frame. Says of which set
+    /// they are.
+    #[inline(always)]
     pub(super) fn give<P: Probe>(
         &mut self,
         at: u32,
         order: u8,
         kind: Kind,
+        area: impl FnOnce(&Table<'_, S>, u32) -> usize,
         probe: &mut P,
-    ) -> (u32, u8) {
+    ) -> SetId {
         let frames = 1 << order;
         self.free += frames;
         self.freed += u64::from(frames);
-        let index = self.set_of(at).index();
-        let set = &mut self.sets[index];
-        set.free += frames;
+        let set = self.set_of(at);
+        let bank = &mut self.sets[set.index()];
+        bank.free += frames;
         if kind.class() == Class::Kernel {
-            set.unmovable -= frames;
+            bank.unmovable -= frames;
         }
-        touch(probe, at);
-        self.tags[at as usize] = 0;
-        let (mut at, mut order) = (at, order);
-        while order < MAX_ORDER {
-            let twin = at ^ 1 << order;
-            touch(probe, twin);
-            if self.tags[twin as usize] != FREE | order || !self.may_merge(at, twin) {
-                break;
-            }
-            probe.step(Step::Merge);
-            self.remove(twin, probe);
-            at &= !(1 << order);
-            order += 1;
-        }
-        (at, order)
+        S::give(self, at, order, area, probe);
+        set
     }
 
     /// CMA does not merge with what is not: who takes the block would take both.
@@ -360,30 +281,18 @@ impl<'m> Table<'m> {
     /// those were. O(blocks): what a retag costs where lists are the zone's.
     pub(super) fn move_free<P: Probe>(
         &mut self,
-        (from, to): (u32, u32),
-        area: impl Fn(&Table, u32) -> usize,
+        range: (u32, u32),
+        area: impl Fn(&Table<'_, S>, u32) -> usize,
         probe: &mut P,
     ) -> u32 {
-        let (mut at, mut moved) = (from, 0);
-        while at < to {
-            probe.step(Step::Inspect);
-            let next = self.after(at);
-            if let Begins::Free(order) = self.begins(at) {
-                self.remove(at, probe);
-                let area = area(self, at);
-                self.push(at, order, area, probe);
-                moved += 1 << order;
-            }
-            at = next;
-        }
-        moved
+        S::move_free(self, range, area, probe)
     }
 
     /// [`move_free`](Self::move_free) for all banks of a set.
     pub(super) fn move_set<P: Probe>(
         &mut self,
         set: SetId,
-        area: impl Fn(&Table, u32) -> usize + Copy,
+        area: impl Fn(&Table<'_, S>, u32) -> usize + Copy,
         probe: &mut P,
     ) {
         for nth in 0..self.width() {
@@ -392,7 +301,7 @@ impl<'m> Table<'m> {
     }
 
     /// The smallest block of an area that holds `order`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn smallest<P: Probe>(&self, area: usize, order: u8, probe: &mut P) -> Option<u32> {
         probe.step(Step::Index);
         let lists = &self.areas[area];
@@ -400,8 +309,8 @@ impl<'m> Table<'m> {
         if orders == 0 {
             return None;
         }
-        let found = u32::from(order) + orders.trailing_zeros();
-        lists.heads[found as usize].checked_sub(1)
+        let found = order + orders.trailing_zeros() as u8;
+        S::first(self, area, found, order)
     }
 
     /// The set is switched off or on; its frames are wholly free.

@@ -29,8 +29,10 @@ pub struct Zone {
 /// What a caller must hand in, as lengths of slices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Needs {
-    /// Of tags and of links: frames, in whole banks.
+    /// Of tags and of links: frames, in whole banks; 0 where groups serve.
     pub frames: usize,
+    /// Of groups.
+    pub groups: usize,
     /// Of page blocks.
     pub page_blocks: usize,
     /// Of areas.

@@ -31,7 +31,7 @@ pub struct Role {
 }
 
 /// All zones of a machine.
-pub struct Zones<'z, 'm, P> {
+pub struct Zones<'z, 'm, P: Policy> {
     zones: &'z mut [Frames<'m, P>],
     roles: &'z [Role],
     nodes: u8,

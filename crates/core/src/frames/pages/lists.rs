@@ -1,0 +1,115 @@
+//! Doubly linked lists of free blocks, a head for each order of an area, linked through metadata that is handed in.
+//!
+//! An entry leaves its list without anybody knowing which that is: the first one's `prev` says it.
+
+use super::memory::{Area, Link};
+use super::request::ORDERS;
+use crate::check::Broken;
+use crate::machine::{Probe, Step};
+
+/// What has links, one for each number.
+pub trait Linked {
+    /// `log2` of the frames that an entry stands for.
+    const FRAMES_LOG2: u8;
+
+    /// The links of an entry.
+    fn link(&self, nth: u32) -> Link;
+
+    /// The same, to be changed.
+    fn link_mut(&mut self, nth: u32) -> &mut Link;
+}
+
+impl Linked for [Link] {
+    const FRAMES_LOG2: u8 = 0;
+
+    #[inline]
+    fn link(&self, nth: u32) -> Link {
+        self[nth as usize]
+    }
+
+    #[inline]
+    fn link_mut(&mut self, nth: u32) -> &mut Link {
+        &mut self[nth as usize]
+    }
+}
+
+/// A step on the metadata of an entry.
+#[inline]
+pub fn touch<L: Linked + ?Sized, P: Probe>(_: &L, nth: u32, probe: &mut P) {
+    probe.step(Step::Touch { at: u64::from(nth) << L::FRAMES_LOG2 });
+}
+
+/// Puts an entry at the head of a list.
+#[inline]
+pub fn push<L: Linked + ?Sized, P: Probe>(
+    all: &mut L,
+    areas: &mut [Area],
+    nth: u32,
+    (area, order): (usize, u8),
+    probe: &mut P,
+) {
+    probe.step(Step::Index);
+    touch(all, nth, probe);
+    let lists = &mut areas[area];
+    let old = core::mem::replace(&mut lists.heads[usize::from(order)], nth + 1);
+    lists.orders |= 1 << order;
+    let prev = Link::FIRST | (area as u32) << 4 | u32::from(order);
+    *all.link_mut(nth) = Link { next: old, prev };
+    if old != 0 {
+        touch(all, old - 1, probe);
+        all.link_mut(old - 1).prev = nth + 1;
+    }
+}
+
+/// Takes an entry out of its list.
+#[inline]
+pub fn remove<L: Linked + ?Sized, P: Probe>(
+    all: &mut L,
+    areas: &mut [Area],
+    nth: u32,
+    probe: &mut P,
+) {
+    touch(all, nth, probe);
+    let Link { next, prev } = all.link(nth);
+    if prev & Link::FIRST != 0 {
+        probe.step(Step::Index);
+        let lists = &mut areas[((prev & !Link::FIRST) >> 4) as usize];
+        let order = (prev & 15) as usize;
+        lists.heads[order % ORDERS] = next;
+        if next == 0 {
+            lists.orders &= !(1 << order);
+        }
+    } else {
+        touch(all, prev - 1, probe);
+        all.link_mut(prev - 1).next = next;
+    }
+    if next != 0 {
+        touch(all, next - 1, probe);
+        all.link_mut(next - 1).prev = prev;
+    }
+}
+
+/// Walks every list of every area: whether masks and links agree, and what `visit` says of each (entry, area, order).
+pub fn check<L: Linked + ?Sized>(
+    all: &L,
+    areas: &[Area],
+    mut visit: impl FnMut(u32, usize, u8) -> Result<(), Broken>,
+) -> Result<(), Broken> {
+    for (area, lists) in areas.iter().enumerate() {
+        for (order, &first) in lists.heads.iter().enumerate() {
+            let mask = lists.orders >> order & 1 == 1;
+            let what = "a mask says which lists hold any";
+            Broken::unless(mask == (first != 0), what, area as u64)?;
+            let mut prev = Link::FIRST | (area as u32) << 4 | order as u32;
+            let mut at = first;
+            while let Some(nth) = at.checked_sub(1) {
+                let link = all.link(nth);
+                let what = "links of a list lead back";
+                Broken::unless_equal(what, nth.into(), prev.into(), link.prev.into())?;
+                visit(nth, area, order as u8)?;
+                (prev, at) = (at, link.next);
+            }
+        }
+    }
+    Ok(())
+}

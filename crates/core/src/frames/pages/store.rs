@@ -1,0 +1,119 @@
+//! Where free blocks are kept: the part of the table that there are two of.
+//!
+//! ```text
+//!   listed   a tag and two links for every frame, every free block in a list, last freed first     Linux's
+//!   grouped  a cache line for 64 frames: bits of the free ones, groups in lists                     ours
+//! ```
+
+use super::request::{Frame, Kind};
+use super::table::Table;
+use super::zone::Zone;
+use crate::check::Broken;
+use crate::machine::Probe;
+
+/// What begins at a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begins {
+    /// Nothing: the frame lies inside a block.
+    Tail,
+    /// A free block of that order.
+    Free(u8),
+    /// A used block.
+    Used(u8, Kind),
+    /// Not a frame of this zone.
+    Hole,
+}
+
+/// A byte that says what begins somewhere: state 2 bits, kind 2 bits, order 4 bits; 0 is nothing.
+pub struct Tag;
+
+impl Tag {
+    const FREE: u8 = 1 << 6;
+    const USED: u8 = 2 << 6;
+    const STATE: u8 = 3 << 6;
+
+    /// A free block.
+    #[inline]
+    pub const fn free(order: u8) -> u8 {
+        Self::FREE | order
+    }
+
+    /// A used one.
+    #[inline]
+    pub const fn used(order: u8, kind: Kind) -> u8 {
+        Self::USED | (kind as u8) << 4 | order
+    }
+
+    /// Read back.
+    #[inline]
+    pub const fn read(tag: u8) -> Begins {
+        match tag & Self::STATE {
+            Self::FREE => Begins::Free(tag & 15),
+            Self::USED => Begins::Used(tag & 15, Kind::from_bits(tag >> 4)),
+            _ => Begins::Tail,
+        }
+    }
+}
+
+/// Knows where blocks begin, and keeps the free ones in the lists of areas. Called by [`Table`] and by nobody else,
+/// with frames that the zone has, and only as that says.
+///
+/// The blocks of an area can be found by order, whatever the store: bit `o` of its mask is set when there is a free block of
+/// order `o` that is as long as any beside it that is kept together with it.
+pub trait Store: Sized + Send + 'static {
+    /// How many tags and links, and how many groups, for so many frames.
+    fn needs(frames: usize) -> (usize, usize);
+
+    /// Before there is any block: all slices are zero.
+    fn lay_out(table: &mut Table<'_, Self>);
+
+    /// What begins there.
+    fn begins(table: &Table<'_, Self>, at: u32) -> Begins;
+
+    /// A free block of at least `order`, out of the first entry of an area's list of order `list`, which has one.
+    fn first(table: &Table<'_, Self>, area: usize, list: u8, order: u8) -> Option<u32>;
+
+    /// A free block that was never used and has no free twin.
+    fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize);
+
+    /// Hands out the first frames of the free block that begins at `at`; the rest into lists of `rest`.
+    fn take<Q: Probe>(
+        table: &mut Table<'_, Self>,
+        at: u32,
+        wanted: (u8, Kind),
+        rest: usize,
+        probe: &mut Q,
+    );
+
+    /// Takes a used block back, merged, into the lists of the area that `area` says for the free block's first frame.
+    fn give<Q: Probe>(
+        table: &mut Table<'_, Self>,
+        at: u32,
+        order: u8,
+        area: impl FnOnce(&Table<'_, Self>, u32) -> usize,
+        probe: &mut Q,
+    );
+
+    /// Moves every free block between two frames, ends of page blocks, into the lists of another area; says how many frames
+    /// those were.
+    fn move_free<Q: Probe>(
+        table: &mut Table<'_, Self>,
+        range: (u32, u32),
+        area: impl Fn(&Table<'_, Self>, u32) -> usize,
+        probe: &mut Q,
+    ) -> u32;
+
+    /// Compares its lists with where blocks begin, and asks `keeps` of every free block whether that area may hold it. Says how
+    /// many free blocks are in lists.
+    ///
+    /// # Errors
+    /// What does not agree.
+    fn check(table: &Table<'_, Self>, keeps: impl Fn(u32, usize) -> bool) -> Result<u64, Broken>;
+}
+
+/// The part of `from..to`, counted from the zone's first bank, that the zone has.
+pub fn present(zone: &Zone, from: u32, to: u32) -> (u32, u32) {
+    let Frame(first) = zone.first;
+    let (first, end) = (first - zone.base(), zone.end() - zone.base());
+    (from.max(first).min(to), to.min(end).max(from))
+}
