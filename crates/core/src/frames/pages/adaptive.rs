@@ -9,8 +9,8 @@ use crate::machine::Probe;
 /// Panwar's pools, with [lists for each bank](super::pools).
 pub type Adaptive = Pooled<Recent>;
 
-/// Of the sets of a pool the one serves that last got a block of the smallest order that will do, so pages are reused
-/// while they are in caches.
+/// Of the sets of a pool the one serves whose largest free block is the smallest that will do, of several the one for which that
+/// became true last; and so on until it does not serve, so pages are reused while they are in caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Recent;
 

@@ -92,8 +92,11 @@ pub fn blocks(free: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
     use proptest::prelude::*;
+    use std::vec::Vec;
 
     #[test]
     fn blocks_of_a_word() {

@@ -53,12 +53,12 @@ pub struct Bank {
     pub(super) pool: u8,
     /// The bucket of free counts it is linked into, + 1; 0 in none.
     pub(super) bucket: u8,
-    /// Bit `o`: linked into its pool's list of sets with blocks of order `o`.
-    pub(super) linked: u16,
+    /// The order of the list of sets it is linked into, + 1; 0 in none.
+    pub(super) linked: u8,
     /// Neighbours in that bucket or in the policy's one list of sets, as set + 1.
     pub(super) beside: Beside,
-    /// Neighbours in the pool's list for each order.
-    pub(super) by_order: [Beside; ORDERS],
+    /// Neighbours in the pool's list of sets by their largest block.
+    pub(super) by_largest: Beside,
 }
 
 /// Neighbours in a list of sets, as set + 1; 0 is none.
@@ -81,7 +81,7 @@ impl Bank {
         bucket: 0,
         linked: 0,
         beside: Beside { next: 0, prev: 0 },
-        by_order: [Beside { next: 0, prev: 0 }; ORDERS],
+        by_largest: Beside { next: 0, prev: 0 },
     };
     /// Shared with a neighbouring zone or a hole: never evacuated, never off.
     pub(super) const NOMIG: u8 = 1;
@@ -110,7 +110,7 @@ impl Bank {
 }
 
 /// Metadata of one zone, with the lengths that [`Needs`](super::Needs) says (longer ones will do):
-/// 9 bytes a frame, or 64 a group of 64 frames, 1 a page block, 96 an area or bank set at most. Of tags, links and groups a
+/// 9 bytes a frame, or 64 a group of 64 frames, 1 a page block, 48 an area or bank set. Of tags, links and groups a
 /// policy wants either the first two or the last; what it does not want may be empty.
 pub struct Memory<'m> {
     /// State, kind and order of every frame.

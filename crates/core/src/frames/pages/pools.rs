@@ -1,25 +1,25 @@
 //! Pools of banks whose lists stay with their bank, so that a bank changes its pool in O(1).
 //!
 //! ```text
-//!   pool     order 0: set - set - set       the sets with free blocks of that order, last touched first
-//!            ...                            and a mask of the orders that any set has
+//!   pool     order 0: set - set - set       the sets whose largest free block is of that order, last come first,
+//!            ...                            and a mask of the orders that have any
 //!            order 10: set
 //!            bucket 0 .. 63: set - set      the sets by free frames, in 64ths of a set, and a mask
 //!   set      area: its own eleven lists
 //! ```
 //!
 //! Panwar's pools (2015, section 4.2) have one set of lists each, so that a bank that changes its pool is
-//! taken out of one pool's lists and put into another's block by block. Here eleven links change, and one
-//! more for the bucket, whatever the bank holds. The buckets answer "the set with most free frames" and "the
+//! taken out of one pool's lists and put into another's block by block. Here two links change, whatever
+//! the bank holds. The buckets answer "the set with most free frames" and "the
 //! fullest set" to within 1/64 of a set.
 //!
 //! Of each pool one set is hot: it served last and serves next, as long as it has the order and, once it changes its bucket,
-//! no other set is fuller. It is in no bucket meanwhile, and its links to lists of orders are left as they are, for splitting
-//! and merging within it would change them with every call; whoever looks for another set puts both right first.
+//! no other set is fuller. It is in no bucket meanwhile, and in the list of the order that it had, for both would change
+//! again and again; whoever looks for another set puts both right first.
 //!
-//! Invariant: a usable set is linked for exactly the orders that its area holds (the hot one: held when it became
-//! hot), into its pool, and into the bucket of its free frames if it has any (the hot one: into none, but it knows its
-//! bucket); other sets are linked nowhere.
+//! Invariant: a usable set that has free frames is linked by its largest free block (the hot one: by what that was when it
+//! became hot), in its pool, and into the bucket of its free frames (the hot one: into none, but it knows its bucket);
+//! other sets are linked nowhere.
 
 use super::memory::{Bank, Beside};
 use super::policy::{Picked, free_of, wake};
@@ -41,9 +41,9 @@ pub const POOLS: usize = 3;
 const BUCKETS: u8 = 64;
 
 /// The most steps that `alloc` or `free` takes on these pools in a zone without CMA, whatever the banks hold and
-/// however many there are: four splits of four steps and a group's eight, 48 links of a retag, [`TRIES`] looks in each pool.
+/// however many there are: four splits of four steps and a group's eight, five links of a retag, [`TRIES`] looks in each pool.
 /// Tests hold both policies to it; block by block the same retag takes one step and more for each free block of a bank.
-pub const MOST_STEPS: u32 = 96;
+pub const MOST_STEPS: u32 = 64;
 
 /// Sets that are looked at in buckets before the list of an order decides. With it every search is O(1).
 const TRIES: usize = 8;
@@ -51,13 +51,13 @@ const TRIES: usize = 8;
 /// One pool.
 #[derive(Clone, Debug)]
 struct Pool {
-    /// First set with blocks of each order, + 1.
-    by_order: [u16; ORDERS],
+    /// First set whose largest free block is of each order, + 1.
+    by_largest: [u16; ORDERS],
     /// First set of each bucket, + 1.
     buckets: [u16; BUCKETS as usize],
     /// Which buckets hold sets.
     filled: u64,
-    /// Which orders any set has.
+    /// Which of these lists hold any.
     orders: u16,
     /// Usable sets that belong to it.
     sets: u16,
@@ -67,7 +67,7 @@ struct Pool {
 
 impl Pool {
     const EMPTY: Pool = Pool {
-        by_order: [0; ORDERS],
+        by_largest: [0; ORDERS],
         buckets: [0; BUCKETS as usize],
         filled: 0,
         orders: 0,
@@ -79,7 +79,7 @@ impl Pool {
 /// Which set of a pool serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// The one that last got a block of the smallest order that will do.
+    /// The one whose largest block is the smallest that will do, the last of several to become so.
     Recent,
     /// The one with the fewest free frames, of the first [`TRIES`] that have the order.
     Fullest,
@@ -122,33 +122,34 @@ impl Pools {
             let pool = usize::from(bank.pool);
             return self.cool(table, pool, probe);
         }
-        if bucket != bank.bucket || table.areas[set.index()].orders != bank.linked {
+        let (was, linked) = (bank.bucket, bank.linked);
+        if bucket != was || Self::largest(table, set) != linked {
             self.settle_slow(table, set, probe);
         }
     }
 
     #[inline(never)]
     fn settle_slow<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
-        let orders = table.areas[set.index()].orders;
+        let linked = Self::largest(table, set);
         let bank = &table.sets[set.index()];
-        let (linked, pool, free) = (bank.linked, usize::from(bank.pool), bank.free);
-        let bucket = self.bucket(free);
+        let (pool, bucket) = (usize::from(bank.pool), self.bucket(bank.free));
         let was = bank.bucket;
-        let mut changed = orders ^ linked;
-        while changed != 0 {
-            let order = changed.trailing_zeros() as usize;
-            changed &= changed - 1;
+        if linked != bank.linked {
             probe.step(Step::Index);
-            if orders >> order & 1 == 1 {
-                self.link(table.sets, pool, order, set);
-            } else {
-                self.unlink(table.sets, pool, order, set);
-            }
+            self.unlink(table.sets, pool, set);
+            self.link(table.sets, pool, set, linked);
         }
         if bucket != was {
             probe.step(Step::Index);
             self.move_bucket(table.sets, pool, set, bucket);
         }
+    }
+
+    /// The order of a set's largest free block, + 1; 0 when it has none.
+    #[inline]
+    fn largest(table: &Table<'_>, set: SetId) -> u8 {
+        let orders = table.areas.at(set.index()).orders;
+        (u16::BITS - orders.leading_zeros()) as u8
     }
 
     /// The pool's hot set is one like the others from here on.
@@ -176,33 +177,35 @@ impl Pools {
         ((free + self.bucket_mask) >> self.bucket_log2) as u8
     }
 
-    #[inline]
-    fn link(&mut self, sets: &mut [Bank], pool: usize, order: usize, set: SetId) {
-        let head = &mut self.pools[pool].by_order[order];
+    /// Puts a set that is in no list of orders at the head of one.
+    fn link(&mut self, sets: &mut [Bank], pool: usize, set: SetId, linked: u8) {
+        let bank = &mut sets[set.index()];
+        bank.linked = linked;
+        let Some(order) = linked.checked_sub(1) else { return };
+        let head = &mut self.pools[pool].by_largest[usize::from(order)];
         let old = core::mem::replace(head, set.0 + 1);
         self.pools[pool].orders |= 1 << order;
-        let bank = &mut sets[set.index()];
-        bank.by_order[order] = Beside { next: old, prev: 0 };
-        bank.linked |= 1 << order;
+        bank.by_largest = Beside { next: old, prev: 0 };
         if old != 0 {
-            sets[usize::from(old) - 1].by_order[order].prev = set.0 + 1;
+            sets[usize::from(old) - 1].by_largest.prev = set.0 + 1;
         }
     }
 
-    #[inline]
-    fn unlink(&mut self, sets: &mut [Bank], pool: usize, order: usize, set: SetId) {
+    /// Takes it out of its list of orders, if it is in any.
+    fn unlink(&mut self, sets: &mut [Bank], pool: usize, set: SetId) {
         let bank = &mut sets[set.index()];
-        bank.linked &= !(1 << order);
-        let Beside { next, prev } = bank.by_order[order];
+        let Beside { next, prev } = bank.by_largest;
+        let Some(order) = core::mem::take(&mut bank.linked).checked_sub(1) else { return };
+        let pool = &mut self.pools[pool];
         match prev {
-            0 => self.pools[pool].by_order[order] = next,
-            prev => sets[usize::from(prev) - 1].by_order[order].next = next,
+            0 => pool.by_largest[usize::from(order)] = next,
+            prev => sets[usize::from(prev) - 1].by_largest.next = next,
         }
         if next != 0 {
-            sets[usize::from(next) - 1].by_order[order].prev = prev;
+            sets[usize::from(next) - 1].by_largest.prev = prev;
         }
-        if self.pools[pool].by_order[order] == 0 {
-            self.pools[pool].orders &= !(1 << order);
+        if pool.by_largest[usize::from(order)] == 0 {
+            pool.orders &= !(1 << order);
         }
     }
 
@@ -235,7 +238,7 @@ impl Pools {
         }
     }
 
-    /// Links a usable set into a pool. O(orders).
+    /// Links a usable set into a pool. O(1).
     pub fn join<Q: Probe>(
         &mut self,
         table: &mut Table<'_>,
@@ -248,16 +251,12 @@ impl Pools {
         self.settle(table, set, probe);
     }
 
-    /// Unlinks it from its pool. O(orders).
+    /// Unlinks it from its pool. O(1).
     pub fn leave<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let bank = &table.sets[set.index()];
-        let (pool, mut linked) = (usize::from(bank.pool), bank.linked);
-        while linked != 0 {
-            let order = linked.trailing_zeros() as usize;
-            linked &= linked - 1;
-            probe.step(Step::Index);
-            self.unlink(table.sets, pool, order, set);
-        }
+        let pool = usize::from(bank.pool);
+        probe.step(Step::Index);
+        self.unlink(table.sets, pool, set);
         probe.step(Step::Index);
         if self.pools[pool].hot == set.0 + 1 {
             self.pools[pool].hot = 0;
@@ -267,7 +266,7 @@ impl Pools {
         self.pools[pool].sets -= 1;
     }
 
-    /// Moves a usable set to another pool. O(orders), whatever it holds: Panwar's worst allocations are
+    /// Moves a usable set to another pool. O(1), whatever it holds: Panwar's worst allocations are
     /// those that do this block by block.
     pub fn retag<Q: Probe>(
         &mut self,
@@ -341,7 +340,7 @@ impl Pools {
         };
         let found = by_fill.or_else(|| {
             let found = usize::from(order) + orders.trailing_zeros() as usize;
-            self.pools[pool].by_order[found].checked_sub(1).map(SetId)
+            self.pools[pool].by_largest[found].checked_sub(1).map(SetId)
         });
         if let Some(set) = found
             && choice != Choice::Emptiest
@@ -516,14 +515,14 @@ impl Pools {
         let mut sets = [0_u64; POOLS];
         for (index, bank) in table.sets.iter().enumerate() {
             let at = index as u64;
-            let (orders, bucket) = match bank.usable() {
-                true => (table.areas[index].orders, self.bucket(bank.free)),
+            let (linked, bucket) = match bank.usable() {
+                true => (Self::largest(table, SetId(index as u16)), self.bucket(bank.free)),
                 false => (0, 0),
             };
             sets[usize::from(bank.pool)] += u64::from(bank.usable());
-            let what = "a usable set is linked for exactly the orders it has";
+            let what = "a usable set is linked by its largest free block";
             if self.pools[usize::from(bank.pool)].hot != index as u16 + 1 {
-                Broken::unless_equal(what, at, orders.into(), bank.linked.into())?;
+                Broken::unless_equal(what, at, linked.into(), bank.linked.into())?;
             }
             let what = "a usable set is in the bucket of its free frames";
             Broken::unless_equal(what, at, bucket.into(), bank.bucket.into())?;
@@ -539,12 +538,12 @@ impl Pools {
     fn check_lists(&self, table: &Table<'_>, number: usize) -> Result<(), Broken> {
         let pool = &self.pools[number];
         for order in 0..ORDERS {
-            let of =
-                |bank: &Bank| usize::from(bank.pool) == number && bank.linked >> order & 1 == 1;
+            let of = |bank: &Bank| {
+                usize::from(bank.pool) == number && usize::from(bank.linked) == order + 1
+            };
             let expected = table.sets.iter().filter(|bank| of(bank)).count();
-            let found =
-                length(pool.by_order[order], expected, |set| table.sets[set].by_order[order]);
-            let what = "an order's list holds the sets that are linked for it";
+            let found = length(pool.by_largest[order], expected, |set| table.sets[set].by_largest);
+            let what = "an order's list holds the sets that are linked by it";
             Broken::unless_equal(what, order as u64, expected as u64, found as u64)?;
             let mask = pool.orders >> order & 1;
             Broken::unless_equal(
