@@ -8,6 +8,7 @@ pub mod heap;
 pub mod machine;
 pub mod place;
 pub mod policy;
+pub mod registry;
 pub mod row;
 pub mod size_class;
 #[cfg(not(loom))]

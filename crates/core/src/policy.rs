@@ -21,9 +21,12 @@
 use crate::blocks::{self, Region};
 use crate::check::Broken;
 use crate::machine::Probe;
+use crate::registry::registry;
 use crate::units::Align;
 use core::fmt;
 use core::ptr::NonNull;
+
+pub use crate::registry::PolicyInfo;
 
 /// Chooses blocks of one region.
 ///
@@ -157,40 +160,8 @@ impl fmt::Debug for BlockInfo {
     }
 }
 
-/// What the registry says of a policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PolicyInfo {
-    /// What users call it.
-    pub name: &'static str,
-    /// What it does, in one sentence.
-    pub about: &'static str,
-}
-
-/// Something to be done with a policy whose type is chosen by name; see [`dispatch`].
-pub trait Visitor {
-    /// What comes of it.
-    type Out;
-
-    /// Does it. Called at most once.
-    fn visit<P: Policy>(self) -> Self::Out;
-}
-
-macro_rules! registry {
-    ($($name:literal => $policy:ty, $about:literal;)+) => {
-        /// Every policy there is, in the order of the registry.
-        pub const POLICIES: &[PolicyInfo] = &[$(PolicyInfo { name: $name, about: $about }),+];
-
-        /// Calls `visitor` with the policy called `name`; `None` when there is none of that name.
-        pub fn dispatch<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
-            match name {
-                $($name => Some(visitor.visit::<$policy>()),)+
-                _ => None,
-            }
-        }
-    };
-}
-
 registry! {
+    Policy;
     "first-fit" => blocks::FirstFit, "the lowest block that fits, found in a tree in O(log n)";
     "next-fit" => blocks::NextFit, "first fit that goes on where the last search ended, in O(log n)";
     "best-fit" => blocks::BestFit, "the shortest block that fits, the lowest of several, in O(log n)";

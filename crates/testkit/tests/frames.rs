@@ -1,7 +1,9 @@
 //! Every registered page-frame policy under the oracle, and what is promised beside it.
 
 use freehold_core::frames::pages::migrate::{Eagerness, Migrator, Owner};
-use freehold_core::frames::pages::{Adaptive, AdaptivePaper, Admits, Fullest};
+use freehold_core::frames::pages::{
+    Adaptive, AdaptivePaper, Admits, Buddy, Fullest, Grouped, Listed,
+};
 use freehold_core::frames::pages::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
     SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
@@ -147,6 +149,38 @@ fn longest_call<P: Policy>() -> u32 {
 fn the_longest_call_is_within_its_bound() {
     for most in [longest_call::<Adaptive>(), longest_call::<Fullest>()] {
         assert!(most > 20 && most <= MOST_STEPS, "{most} of {MOST_STEPS}");
+    }
+}
+
+/// Half of a zone used page by page and freed in random order: steps of a thousand frees.
+fn random_frees<P: Policy>() -> u32 {
+    let zone = Zone::new(Frame(0), 8 << 12, 1 << 12);
+    let mut memory = FrameMemory::new(Frames::<P>::needs(&zone).unwrap());
+    let mut frames = Frames::<P>::new(zone, memory.lend()).unwrap();
+    let mut held: Vec<Frame> = (0..4 << 12).map(|_| frames.alloc(PAGE, &mut ()).unwrap()).collect();
+    let (mut random, mut sum) = (1_u64, 0);
+    while !held.is_empty() {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let frame = held.swap_remove((random >> 33) as usize % held.len());
+        let (taken, done) = steps(|probe| frames.free(frame, 0, probe));
+        done.unwrap();
+        sum += taken;
+    }
+    sum * 1_000 / (4 << 12)
+}
+
+/// Where frames lie in bits of groups, a free that merges touches one line of cache; in lists three links a merge. (Time is
+/// the business of `frames_speed`; this is what it comes from.)
+#[test]
+fn a_merge_in_a_group_touches_no_list() {
+    let listed = random_frees::<Buddy<false, Listed>>();
+    for grouped in [
+        random_frees::<Buddy<false, Grouped>>(),
+        random_frees::<Adaptive>(),
+        random_frees::<Fullest>(),
+    ] {
+        assert!(grouped < 2_600 && grouped * 3 < listed, "{grouped} and {listed} a thousand");
     }
 }
 

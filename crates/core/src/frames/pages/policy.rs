@@ -9,7 +9,7 @@ use super::store::Store;
 use super::table::Table;
 use crate::check::Broken;
 use crate::machine::Probe;
-use crate::policy::PolicyInfo;
+use crate::registry::{PolicyInfo, registry};
 
 /// A free block to take from, and the area for what remains of it.
 pub type Picked = (u32, usize);
@@ -137,31 +137,8 @@ pub(super) fn wake<S: Store>(table: &mut Table<'_, S>, class: Class) -> Option<S
     Some(set)
 }
 
-/// Something to be done with a policy chosen by name; see [`dispatch`].
-pub trait Visitor {
-    /// What comes of it.
-    type Out;
-
-    /// Does it. Called at most once.
-    fn visit<P: Policy>(self) -> Self::Out;
-}
-
-macro_rules! registry {
-    ($($name:literal => $policy:ty, $about:literal;)+) => {
-        /// Every page-frame policy there is.
-        pub const POLICIES: &[PolicyInfo] = &[$(PolicyInfo { name: $name, about: $about }),+];
-
-        /// Calls `visitor` with the policy called `name`; `None` when there is none of that name.
-        pub fn dispatch<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
-            match name {
-                $($name => Some(visitor.visit::<$policy>()),)+
-                _ => None,
-            }
-        }
-    };
-}
-
 registry! {
+    Policy;
     "buddy" => super::Buddy<false>, "Linux 3.17: lists for each kind, the zone's; other kinds are raided from the largest block down";
     "buddy-claim" => super::Buddy<true>, "Linux of today: claims a whole page block, or else takes the smallest block";
     "buddy-grouped" => super::Buddy<false, super::Grouped>, "the same with free pages in the bits of groups of 64 instead of lists";
