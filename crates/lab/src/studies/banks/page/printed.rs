@@ -46,7 +46,8 @@ pub fn structures(results: &Results, command: &str, out: &mut String) {
     let mut ours = String::new();
     let names = ["ours", "what every call touches, bytes", "with all areas and bank sets, bytes"];
     html::table(&mut ours, "Sizes of ours", &heads(&names), &rows);
-    let lead = "Printed above, ours below, for a zone of 64 banks; frames' own metadata (9 bytes each, Linux 64) is not in it. \
+    let lead = "Printed above, ours below, for a zone of 64 banks; frames' own metadata (1 byte each under adaptive and \
+                fullest, 9 under the others, Linux 64) is not in it. \
                 With only the lists that a pool needs the thesis comes to 2,368 bytes for a zone.";
     figure(out, "4.2", lead, &ours, command);
 }
