@@ -2,6 +2,7 @@
 
 mod bench;
 mod guest;
+mod nodes;
 mod soak;
 mod sources;
 mod tidy;
@@ -32,6 +33,8 @@ enum Chore {
     Bench(bench::Options),
     /// Run a command on a machine with several memories: a stock Linux under QEMU.
     Guest(guest::Options),
+    /// Keep what the tests in such guests measure: placement, full nodes, leaving a node, unplugging.
+    Nodes(nodes::Options),
     /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
     Soak(soak::Options),
     /// Find the longest call of the real-time heap and its peers, in instructions.
@@ -48,6 +51,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
         Chore::Guest(options) => guest::run(&options),
+        Chore::Nodes(options) => nodes::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Worst(options) => worst::run(&options),
         Chore::Bench(options) => bench::run(&options),

@@ -13,6 +13,7 @@
 //!    library           libfreehold.so as it ships
 //!    nodes             memories for it, several
 //!    skip              what a test says that lacks a tool
+//!    figures           what a test measured, for whoever keeps results
 //!    trials            the harness that counts such tests as ignored
 //! ```
 //!
@@ -20,6 +21,7 @@
 //! breaks it, printed as Rust, to be pasted into a test of its own.
 
 pub mod failing_machine;
+pub mod figures;
 pub mod frame_programs;
 mod library;
 pub mod malloc_programs;
