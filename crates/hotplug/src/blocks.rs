@@ -4,6 +4,7 @@ use crate::pages::Pages;
 use crate::tree::{Tree, TreeError};
 use crate::zones::{self, Zone};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Where the kernel has them.
 pub(crate) const FOLDER: &str = "sys/devices/system/memory";
@@ -90,6 +91,8 @@ pub struct Machine {
     pub blocks: Vec<Block>,
     /// Those that have memory.
     pub zones: Vec<Zone>,
+    /// Frames that the kernel has moved since it started, for whatever reason, where it says.
+    pub migrated: Option<u64>,
 }
 
 impl Machine {
@@ -109,7 +112,13 @@ impl Machine {
         let frames = block_bytes / page_bytes;
         let blocks = numbers.into_iter().map(|number| block(tree, number, frames));
         let blocks = blocks.collect::<Result<_, _>>()?;
-        Ok(Machine { block_bytes, page_bytes, blocks, zones: zones::read(tree)? })
+        let (zones, migrated) = (zones::read(tree)?, zones::migrated(tree));
+        Ok(Machine { block_bytes, page_bytes, blocks, zones, migrated })
+    }
+
+    /// How many nodes have memory.
+    pub fn nodes(&self) -> usize {
+        self.zones.iter().map(|zone| zone.node).collect::<BTreeSet<_>>().len()
     }
 
     /// Frames of a block.

@@ -1,4 +1,4 @@
-//! `/proc/zoneinfo`: what each zone has, and keeps.
+//! `/proc/zoneinfo`: what each zone has, and keeps; and of `/proc/vmstat` what was moved.
 
 use crate::tree::{Tree, TreeError};
 use serde::Serialize;
@@ -31,6 +31,12 @@ pub(crate) fn read(tree: &Tree) -> Result<Vec<Zone>, TreeError> {
     let text = tree.text(NAME)?;
     let zones = parse(&text);
     if zones.is_empty() { Err(tree.strange(NAME, &text)) } else { Ok(zones) }
+}
+
+/// Frames moved since the kernel started, where it counts them.
+pub(crate) fn migrated(tree: &Tree) -> Option<u64> {
+    let text = tree.text("proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("pgmigrate_success ")?.trim().parse().ok())
 }
 
 fn parse(text: &str) -> Vec<Zone> {

@@ -231,8 +231,9 @@ fn apply(args: &ApplyArgs) -> Result<ExitCode> {
         "offline_bytes": after.offline() * after.page_bytes,
         "free_bytes": after.free() * after.page_bytes,
         "c": after.c(),
+        "migrated_bytes": text::moved(&machine, &after),
     });
-    args.plan.look.print(&document, |out| text::after(out, &machine, &after))?;
+    args.plan.look.print(&document, |out| text::after(out, &machine, &after, &plan))?;
     Ok(match done.iter().all(|done| done.outcome == Outcome::Offline) {
         _ if ui::is_raised(&stop) => ExitCode::from(ui::EXIT_INTERRUPTED),
         true => ExitCode::SUCCESS,

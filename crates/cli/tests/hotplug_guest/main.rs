@@ -1,5 +1,5 @@
 //! Memory is really unplugged: blocks of a guest go offline under a program that lives on, as many as the plan promised,
-//! nothing is lost, and all come back.
+//! nothing is lost, and all come back; on one node, and on two, each with a program of its own.
 //!
 //! Compared: how much of the free memory can be off (c) when the program ran on Freehold's malloc, on glibc's, and when
 //! nobody plans and only blocks that happen to be empty go.
@@ -8,13 +8,14 @@ use freehold_guest::{Bytes, Dimm, Finished, Job, Kernel, Machine, missing_tool};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-freehold_testkit::trials!(blocks_go_offline_as_promised_and_come_back);
+freehold_testkit::trials!(
+    blocks_go_offline_as_promised_and_come_back,
+    two_nodes_are_emptied_one_after_the_other,
+);
 
-/// The program's memory at its most, in MiB.
-const MOST: u32 = 400;
-
-/// Once for each malloc.
+/// Once for each malloc: name, environment, and for each program the processors that it may use.
 const SCRIPT: &str = r#"
 cd /sys/devices/system/memory
 # The machine's own memory, then what was plugged: that can be taken again.
@@ -22,23 +23,32 @@ for state in $(grep -l offline memory*/state); do echo online_movable >$state ||
 plugged=$(grep -l Movable memory*/valid_zones | tr -dc '0-9\n')
 cat memory*/state >/out/states
 one() {
-  env $2 /churn MOST /tmp/$1 & pid=$!
-  until [ -e /tmp/$1.settled ] || ! kill -0 $pid; do usleep 20000; done
-  /freehold hotplug show --json >/out/$1.show || exit 1
-  /freehold hotplug show >/out/$1.txt || exit 1
-  /freehold hotplug plan --json >/out/$1.plan || exit 1
-  grep pgmigrate_success /proc/vmstat >/out/$1.before
-  /freehold hotplug apply --timeout 30 --json >/out/$1.apply; echo $? >/out/$1.code
-  grep pgmigrate_success /proc/vmstat >/out/$1.after
-  touch /tmp/$1.go; wait $pid; echo $? >/out/$1.program
+  name=$1 preload=$2; shift 2
+  count=0 pids= code=0
+  for mask; do
+    count=$((count + 1))
+    env $preload taskset $mask /churn MOST /tmp/$name.$count & pids="$pids $!"
+  done
+  count=0
+  for pid in $pids; do
+    count=$((count + 1))
+    until [ -e /tmp/$name.$count.settled ] || ! kill -0 $pid; do usleep 20000; done
+  done
+  /freehold hotplug show --json >/out/$name.show || exit 1
+  /freehold hotplug show >/out/$name.txt || exit 1
+  /freehold hotplug plan --json >/out/$name.plan || exit 1
+  grep pgmigrate_success /proc/vmstat >/out/$name.before
+  /freehold hotplug apply --timeout 30 --json >/out/$name.apply; echo $? >/out/$name.code
+  grep pgmigrate_success /proc/vmstat >/out/$name.after
+  touch $(ls /tmp/$name.*.settled | sed 's/settled/go/')
+  for pid in $pids; do wait $pid || code=$?; done
+  echo $code >/out/$name.program
   for block in $(grep -l offline memory*/state | tr -dc '0-9\n'); do
     movable=; for other in $plugged; do [ $block = $other ] && movable=--movable; done
     /freehold hotplug online $block $movable || exit 1
   done
-  cat memory*/state >/out/$1.states
+  cat memory*/state >/out/$name.states
 }
-one freehold LD_PRELOAD=/libfreehold.so
-one glibc GLIBC=1
 "#;
 
 fn folder() -> &'static Path {
@@ -73,7 +83,8 @@ fn library() -> PathBuf {
     String::from_utf8_lossy(&output.stdout).trim_end().into()
 }
 
-fn run() -> Finished {
+/// Boots, and runs programs that have `most` MiB in use at their most.
+fn run(machine: Machine, most: u32, runs: &str) -> Finished {
     if let Some(missing) = missing_tool() {
         freehold_testkit::skip(&missing);
     }
@@ -81,14 +92,12 @@ fn run() -> Finished {
         freehold_testkit::skip(&format!("{why:#}"));
         unreachable!("a trial ends there")
     });
-    let dimm = Dimm { memory: Bytes(768 << 20), node: 0 };
-    let machine = Machine::even(1, 2, Bytes(512 << 20)).expect("a machine").with_dimm(dimm);
-    let mut job = Job::new(machine, &SCRIPT.replace("MOST", &MOST.to_string()));
-    job.files = vec![
-        (compile(), "/churn".to_owned()),
-        (library(), "/libfreehold.so".to_owned()),
-        (stripped(), "/freehold".to_owned()),
-    ];
+    let script = SCRIPT.replace("MOST", &most.to_string()) + runs;
+    let mut job = Job::new(machine, &script);
+    // Once for both trials, which run side by side.
+    static FILES: OnceLock<[PathBuf; 3]> = OnceLock::new();
+    let files = FILES.get_or_init(|| [compile(), library(), stripped()]).iter().cloned();
+    job.files = files.zip(["/churn", "/libfreehold.so", "/freehold"].map(str::to_owned)).collect();
     let done = job.run(&kernel).expect("the guest runs");
     assert_eq!(done.code, 0, "{}\n{}\n{}", done.stdout, done.stderr, done.console);
     done
@@ -142,28 +151,71 @@ impl Run {
     }
 }
 
-fn blocks_go_offline_as_promised_and_come_back() {
-    let done = run();
-    let runs = ["freehold", "glibc"].map(|malloc| (malloc, Run::of(&done, malloc)));
-    println!(
-        "malloc; MiB offline, promised, moved, in the plan's blocks, free before; c, c of empty blocks only"
-    );
-    for (malloc, run) in &runs {
-        let off = Run::number(&run.apply["after"], "offline_bytes");
-        let promised = Run::number(&run.plan, "promised_bytes");
-        let most = Run::number(&run.plan, "migrated_at_most_bytes");
-        let planned = Run::number(&run.plan, "migrated_bytes") >> 20;
-        let (nothing, c) = run.shares();
-        let [off, promised, migrated, free] =
-            [off, promised, run.migrated, Run::number(&run.plan, "free_bytes")].map(|n| n >> 20);
-        println!("{malloc:9} {off} {promised} {migrated} {planned} {free} {c:.3} {nothing:.3}");
-        assert!(off >= promised, "{malloc}: {off} of {promised} MiB");
-        assert!(run.migrated <= most * 11 / 10 + (8 << 20), "{migrated} MiB of {most} bytes");
+impl Run {
+    /// What was promised is offline, and no more was moved for it than was said. Prints it.
+    #[track_caller]
+    fn assert_promises(&self, machine: &str, malloc: &str) {
+        let number = |key| Run::number(&self.plan, key);
+        let off = Run::number(&self.apply["after"], "offline_bytes");
+        let (promised, most) = (number("promised_bytes"), number("migrated_at_most_bytes"));
+        let (planned, free, moved) =
+            (number("migrated_bytes"), number("free_bytes"), self.migrated);
+        let (nothing, c) = self.shares();
+        println!(
+            "{machine} {malloc:9} {} {} {} {} {} {:.2} {} {c:.3} {nothing:.3}",
+            off >> 20,
+            promised >> 20,
+            planned >> 20,
+            most >> 20,
+            moved >> 20,
+            moved as f64 / planned as f64,
+            free >> 20
+        );
+        freehold_testkit::figures::keep(&format!(
+            r#"{{"kind":"hotplug","machine":"{machine}","malloc":"{malloc}","offline":{off},"promised":{promised},"planned_to_move":{planned},"at_most":{most},"moved":{moved},"free_before":{free},"c":{c},"c_of_empty_blocks":{nothing}}}"#
+        ));
+        assert!(off >= promised, "{malloc}: {off} of {promised} bytes");
+        assert!(moved <= most * 11 / 10 + (8 << 20), "{moved} of {most} bytes");
         assert!(c >= nothing, "{malloc}: {c} with a plan, {nothing} without");
+        let told = self.apply["after"]["migrated_bytes"].as_u64().expect("a number");
+        assert!(told.abs_diff(moved) <= moved / 10 + (8 << 20), "{told} told, {moved}");
+    }
+}
+
+/// What [`Run::assert_promises`] prints.
+const COLUMNS: &str = "machine; malloc; MiB offline, promised, in the plan's blocks, moved at most, moved; times; free \
+                       before; c, c of empty blocks only";
+
+fn blocks_go_offline_as_promised_and_come_back() {
+    let dimm = Dimm { memory: Bytes(768 << 20), node: 0 };
+    let machine = Machine::even(1, 2, Bytes(512 << 20)).expect("a machine").with_dimm(dimm);
+    let done =
+        run(machine, 400, "one freehold LD_PRELOAD=/libfreehold.so 3\none glibc GLIBC=1 3\n");
+    let runs = ["freehold", "glibc"].map(|malloc| (malloc, Run::of(&done, malloc)));
+    println!("{COLUMNS}");
+    for (malloc, run) in &runs {
+        run.assert_promises("1 node", malloc);
     }
     let [freehold, glibc] = runs.map(|(_, run)| run);
     let ((_, ours), (nothing, theirs)) = (freehold.shares(), glibc.shares());
     assert!(ours > theirs && ours > nothing, "{ours}; glibc {theirs}, nothing done {nothing}");
     let off = |run: &Run| Run::number(&run.apply["after"], "offline_bytes");
     assert!(off(&freehold) > off(&glibc), "in bytes, too");
+}
+
+/// A program on each node; memory of both is unplugged. What leaves a node goes to the other.
+fn two_nodes_are_emptied_one_after_the_other() {
+    let dimm = |node| Dimm { memory: Bytes(256 << 20), node };
+    let machine = Machine::even(2, 2, Bytes(768 << 20)).expect("a machine");
+    let machine = machine.with_dimm(dimm(0)).with_dimm(dimm(1));
+    let done = run(machine, 160, "one freehold LD_PRELOAD=/libfreehold.so 1 2\n");
+    let run = Run::of(&done, "freehold");
+    println!("{COLUMNS}");
+    run.assert_promises("2 nodes", "freehold");
+    let sets = run.plan["sets"].as_array().expect("sets").iter();
+    let moving = sets.filter(|set| set["migrated"] != 0).map(|set| set["node"].as_u64());
+    let mut order: Vec<_> = moving.collect();
+    assert!(order.contains(&Some(0)) && order.contains(&Some(1)), "of both: {order:?}");
+    order.dedup();
+    assert_eq!(order.len(), 2, "one after the other: {order:?}");
 }

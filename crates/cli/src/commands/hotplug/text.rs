@@ -113,9 +113,28 @@ pub fn done(done: &Done) -> String {
     }
 }
 
+/// Bytes that were moved meanwhile, where the kernel says: by whomever.
+pub fn moved(before: &Machine, after: &Machine) -> Option<u64> {
+    Some(after.migrated?.checked_sub(before.migrated?)? * after.page_bytes)
+}
+
 /// What it came to.
-pub fn after(out: &mut dyn Write, before: &Machine, after: &Machine) -> io::Result<()> {
+pub fn after(
+    out: &mut dyn Write,
+    before: &Machine,
+    after: &Machine,
+    plan: &Plan,
+) -> io::Result<()> {
     let gone = after.offline().saturating_sub(before.offline()) * after.page_bytes;
     let free = human::bytes(after.free() * after.page_bytes);
-    writeln!(out, "{} offline now, {free} free{}", human::bytes(gone), share(after))
+    writeln!(out, "{} offline now, {free} free{}", human::bytes(gone), share(after))?;
+    let planned = plan.migrated() * after.page_bytes;
+    match moved(before, after) {
+        Some(moved) if planned > 0 => {
+            let times = moved as f64 / planned as f64;
+            let moved = human::bytes(moved);
+            writeln!(out, "{moved} moved meanwhile, {times:.2} x what the plan's blocks held")
+        }
+        _ => Ok(()),
+    }
 }
