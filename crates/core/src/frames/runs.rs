@@ -8,7 +8,7 @@
 //! becomes non-zero) only when it is whole.
 
 use super::region::{Region, Run, Stretch};
-use super::supply::Supply;
+use super::supply::{Answer, Question, Supply};
 use super::{BANK, BANK_UNITS, UNIT};
 use crate::machine::Machine;
 use crate::place::{Home, NodeSet};
@@ -22,6 +22,10 @@ pub const MAX_REGIONS: usize = 64;
 
 /// What is reserved, largest first, until the machine agrees, in bytes.
 const LADDER: [usize; 7] = [1 << 40, 1 << 37, 1 << 34, 1 << 32, 1 << 29, 1 << 26, 1 << 24];
+
+/// How often something is asked without the lock for one run, before it is asked at once: a room and a survey are enough
+/// but where several homes are short of memory.
+const QUESTIONS: usize = 4;
 
 /// The page runs of a heap. Each region belongs to a home; where there is one memory, to [`Home::ANYWHERE`]. In this
 /// order: most of the table stays untouched.
@@ -139,15 +143,47 @@ impl Runs {
         len: usize,
         align: usize,
     ) -> Option<Run> {
-        self.with(machine, |regions| {
+        let run = self.with(machine, |regions| {
             let [first, ..] = regions;
             let usual = first.base() != 0 && first.home() == home;
             let run = if usual { first.take_partly_used(len, align) } else { None };
-            // SAFETY: the lock makes this the only access to the supply.
-            run.or_else(|| unsafe {
-                take_slow(machine, regions, &mut *self.supply.get(), (home, len, align))
-            })
+            match machine.nodes() {
+                // SAFETY: the lock makes this the only access to the supply.
+                None => run.or_else(|| unsafe {
+                    take_slow(machine, regions, &mut *self.supply.get(), (home, len, align))
+                }),
+                Some(_) => run,
+            }
+        });
+        if run.is_some() || machine.nodes().is_none() {
+            return run;
+        }
+        self.asking(machine, |regions, supply| {
+            take_slow(machine, regions, supply, (home, len, align))
         })
+    }
+
+    /// Runs `work` under the lock, and again when what it left as a question was asked without it.
+    #[cold]
+    fn asking<R>(
+        &self,
+        machine: &impl Machine,
+        mut work: impl FnMut(&mut [Region; MAX_REGIONS], &mut Supply) -> Option<R>,
+    ) -> Option<R> {
+        let (mut answer, mut asked) = (Answer::None, 0);
+        loop {
+            let (result, question) = self.with_supply(machine, |regions, supply| {
+                supply.hear(core::mem::take(&mut answer), asked == QUESTIONS);
+                let result = work(regions, supply);
+                (result, supply.question())
+            });
+            match machine.nodes() {
+                Some(nodes) if question != Question::None && asked < QUESTIONS => {
+                    (answer, asked) = (question.ask(nodes), asked + 1);
+                }
+                _ => return result,
+            }
+        }
     }
 
     /// Runs `work` on the regions and what the nodes supply, under the lock.
@@ -163,12 +199,15 @@ impl Runs {
     /// From now on no bank comes from the nodes of `closed`, and from all others again; see [`Supply::close`].
     #[cold]
     pub fn close(&self, machine: &impl Machine, closed: NodeSet, strict: bool) {
-        self.with_supply(machine, |regions, supply| {
-            supply.close(closed, strict);
-            for region in regions.iter_mut().take_while(|region| region.base() != 0) {
-                region.prefer_for_metadata(machine, source(machine, supply, region.home()));
-            }
-        });
+        self.with_supply(machine, |_, supply| supply.close(closed, strict));
+        for number in 0..MAX_REGIONS {
+            self.asking(machine, |regions, supply| {
+                let region = regions.get(number).filter(|region| region.base() != 0)?;
+                let from = source(machine, supply, region.home())?;
+                region.prefer_for_metadata(machine, from);
+                Some(())
+            });
+        }
     }
 
     /// The nodes that are closed.
@@ -183,9 +222,12 @@ impl Runs {
         machine: &impl Machine,
         cursor: &mut Cursor,
     ) -> Option<(Stretch, NodeSet)> {
-        self.with_supply(machine, |regions, supply| {
+        self.asking(machine, |regions, supply| {
             while let Some(region) = regions.get_mut(cursor.region).filter(|r| r.base() != 0) {
                 while let Some(stretch) = region.stretch(machine, supply, cursor.piece) {
+                    if supply.wonders() {
+                        return None;
+                    }
                     cursor.piece += 1;
                     if stretch.len != 0 {
                         return Some((stretch, supply.closed()));
@@ -215,7 +257,7 @@ impl Runs {
         len: usize,
         longer: usize,
     ) -> Option<bool> {
-        self.with_supply(machine, |regions, supply| {
+        self.asking(machine, |regions, supply| {
             let region = regions.iter_mut().find(|r| r.contains(address))?;
             region.extend(machine, supply, address, len, longer)
         })
@@ -363,7 +405,7 @@ fn take_slow(
         if let Some(run) = region.take(machine, supply, len, align) {
             return Some(run);
         }
-        if region.has_room(len, align) {
+        if supply.wonders() || region.has_room(len, align) {
             // Memory is short, not address space: another region would not help.
             return None;
         }
@@ -371,7 +413,10 @@ fn take_slow(
     // Address space is short: better another home's than none.
     let opened = regions.iter_mut().take_while(|region| region.base() != 0);
     let mut others = opened.filter(|region| region.home() != home);
-    others.find_map(|region| region.take(machine, supply, len, align))
+    others.find_map(|region| {
+        let asked = !supply.wonders();
+        if asked { region.take(machine, supply, len, align) } else { None }
+    })
 }
 
 /// Opens a region that can hold a run of `len` units aligned to `align` units.
@@ -391,17 +436,23 @@ fn open(
     else {
         return false;
     };
-    let from = source(machine, supply, home);
+    let Some(from) = source(machine, supply, home) else { return false };
     LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, home, from, len))
 }
 
 /// Where pages of a home come from that belong to no bank: from there, or, while it is closed, where banks come from.
+/// `None`: something must be asked first.
 #[inline]
-fn source(machine: &impl Machine, supply: &mut Supply, home: Home) -> Home {
+fn source(machine: &impl Machine, supply: &mut Supply, home: Home) -> Option<Home> {
     match (home.node(), machine.nodes()) {
         (Some(node), Some(nodes)) if supply.closed().contains(node) => {
-            supply.find(nodes, node, 1).map_or(home, |(node, _)| Home::of(node))
+            let found = supply.find(nodes, node, 1);
+            if supply.wonders() {
+                None
+            } else {
+                Some(found.map_or(home, |(node, _)| Home::of(node)))
+            }
         }
-        _ => home,
+        _ => Some(home),
     }
 }

@@ -1,7 +1,8 @@
 //! Which node the next banks come from: a path of places and the paper's search, on real memory.
 //!
 //! Asking a machine how full its nodes are costs as much as touching some dozen pages, so an answer is good for a
-//! quarter of the room that was found: far from the edge it is seldom asked again, near it for every bank.
+//! quarter of the room that was found: far from the edge it is seldom asked again, near it for every bank. And nothing is
+//! asked here, for whoever calls holds a lock: what must be known first is left as a [`Question`], to be asked without it.
 //!
 //! Nodes can be closed: they give nothing any more. A home that is closed itself takes from where the path leads without it,
 //! and where that leads nowhere, from the nearest node that is open.
@@ -11,11 +12,15 @@
 //! Sources: path and search as in `place` (the chapter "DmRT for NUMA", 4.1.1 and 4.2.1; what nodes without processors
 //! have is the shared memory). The search is complete here: a request fails only where the path ends.
 
+mod question;
+
 use super::BANK;
 use crate::machine::{Nodes, Room, Survey};
 use crate::place::{
     Average, Effort, Home, Load, MAX_NODES, NodeId, NodeSet, RemoteSearch, Stop, Thresholds,
 };
+
+pub use question::{Answer, Question};
 
 /// Banks that a node gives its own before it is asked for the first time: small programs never ask.
 const UNASKED: u32 = 4;
@@ -46,6 +51,12 @@ pub struct Supply {
     closed: NodeSet,
     /// Whether a request fails when the open nodes have no room, although the machine might find some elsewhere.
     strict: bool,
+    /// What must be known before more can be said.
+    question: Question,
+    /// What was asked since; forgotten when the lock is given back.
+    answer: Answer,
+    /// Asks at once all the same.
+    hasty: bool,
 }
 
 impl Default for Supply {
@@ -59,7 +70,52 @@ impl Supply {
     pub const fn new() -> Supply {
         let offers = [Offer { node: Home::ANYWHERE, banks: 0 }; MAX_NODES];
         let none = NodeSet::from_bits(0);
-        Supply { offers, asked: none, closed: none, strict: false }
+        let (question, answer) = (Question::None, Answer::None);
+        Supply { offers, asked: none, closed: none, strict: false, question, answer, hasty: false }
+    }
+
+    /// Takes note of an answer. `hasty`: what else must be known is asked at once, whoever waits.
+    pub fn hear(&mut self, answer: Answer, hasty: bool) {
+        (self.question, self.answer, self.hasty) = (Question::None, answer, hasty);
+    }
+
+    /// What must be known before more can be said, if anything: nothing that was said since [`Supply::hear`] is an answer
+    /// then. What was heard is forgotten.
+    pub fn question(&mut self) -> Question {
+        self.answer = Answer::None;
+        core::mem::take(&mut self.question)
+    }
+
+    /// Whether something must be known before more can be said.
+    pub fn wonders(&self) -> bool {
+        self.question != Question::None
+    }
+
+    /// Leaves a question, or asks it at once.
+    #[cold]
+    fn wonder(&mut self, nodes: &dyn Nodes, question: Question) -> bool {
+        if self.hasty {
+            self.answer = question.ask(nodes);
+        } else {
+            self.question = question;
+        }
+        self.hasty
+    }
+
+    /// How many banks a node has; `None`: to be asked first.
+    fn banks_of(&mut self, nodes: &dyn Nodes, node: NodeId) -> Option<u32> {
+        if self.answer.room(node).is_none() {
+            self.wonder(nodes, Question::Room(node));
+        }
+        self.answer.room(node).map(banks_in)
+    }
+
+    /// All memories as seen from one; `None`: to be asked first.
+    fn survey(&mut self, nodes: &dyn Nodes, from: NodeId) -> Option<Survey> {
+        if self.answer.survey(from).is_none() {
+            self.wonder(nodes, Question::Survey(from));
+        }
+        self.answer.survey(from).copied()
     }
 
     /// From now on the nodes of `closed` give nothing, and all others do. `strict`: rather nothing than memory that may
@@ -75,17 +131,17 @@ impl Supply {
         self.closed
     }
 
-    /// Whether the next bank of `here` would come from `here` itself, asking it if need be.
-    pub fn stays_here(&self, nodes: &dyn Nodes, here: NodeId) -> bool {
+    /// Whether the next bank of `here` would come from `here` itself; `None`: something must be asked first.
+    pub fn stays_here(&mut self, nodes: &dyn Nodes, here: NodeId) -> Option<bool> {
         let offer = self.offer(here);
         if offer.banks > 0 {
-            return offer.node == Home::of(here);
+            return Some(offer.node == Home::of(here));
         }
-        self.starts_here(nodes) && self.banks_here(nodes, here) > 0
+        Some(self.starts_here(nodes) && self.banks_here(nodes, here)? > 0)
     }
 
     /// Where the next banks of `here` come from, and how many of the `want` (at least one). `None` where the path ends
-    /// before there is room for any. When every memory is full, a path with a search leads to `here`, or the nearest open
+    /// before there is room for any, or something must be asked first. When every memory is full, a path with a search leads to `here`, or the nearest open
     /// node: the machine may have means that nobody sees from outside.
     pub fn next(
         &mut self,
@@ -109,7 +165,7 @@ impl Supply {
             return Some((node, want));
         }
         if self.starts_here(nodes) {
-            let banks = self.banks_here(nodes, here);
+            let banks = self.banks_here(nodes, here)?;
             if banks as usize >= want {
                 return Some(self.accept(here, (here, banks), want, true));
             }
@@ -120,10 +176,10 @@ impl Supply {
     /// Goes along the path, with all memories in view.
     fn choose(&mut self, nodes: &dyn Nodes, here: NodeId, want: usize) -> Option<(NodeId, usize)> {
         if self.strict && !self.closed.contains(here) {
-            let banks = self.banks_here(nodes, here);
+            let banks = self.banks_here(nodes, here)?;
             return (banks > 0).then(|| self.accept(here, (here, banks), want, true));
         }
-        let survey = nodes.survey(here);
+        let survey = self.survey(nodes, here)?;
         let path = nodes.path();
         let mut open = survey.usable.without(self.closed);
         for (at, stop) in path.stops().iter().enumerate() {
@@ -145,13 +201,21 @@ impl Supply {
     }
 
     #[cold]
-    fn last_resort(&self, nodes: &dyn Nodes, here: NodeId, want: usize) -> Option<(NodeId, usize)> {
-        if self.strict || !nodes.path().visits(Stop::Search) {
+    fn last_resort(
+        &mut self,
+        nodes: &dyn Nodes,
+        here: NodeId,
+        want: usize,
+    ) -> Option<(NodeId, usize)> {
+        if self.wonders() || self.strict || !nodes.path().visits(Stop::Search) {
             return None;
         }
         let open = !self.closed.contains(here);
-        let node = if open { here } else { self.nearest_open(here, &nodes.survey(here), 0)? };
-        Some((node, want))
+        if open {
+            return Some((here, want));
+        }
+        let survey = self.survey(nodes, here)?;
+        Some((self.nearest_open(here, &survey, 0)?, want))
     }
 
     /// For a home that is closed: the nearest open node that has at least so many banks.
@@ -162,9 +226,9 @@ impl Supply {
         nearest.filter(|_| self.closed.contains(here))
     }
 
-    /// How many banks a node has to give its own.
-    fn banks_here(&self, nodes: &dyn Nodes, here: NodeId) -> u32 {
-        if self.closed.contains(here) { 0 } else { banks_in(nodes.room(here)) }
+    /// How many banks a node has to give its own; `None`: to be asked first.
+    fn banks_here(&mut self, nodes: &dyn Nodes, here: NodeId) -> Option<u32> {
+        if self.closed.contains(here) { Some(0) } else { self.banks_of(nodes, here) }
     }
 
     /// Takes up to `want` of the `banks` that a node was found to have.
@@ -179,6 +243,7 @@ impl Supply {
         let most = if first_choice { MOST } else { MOST_ELSEWHERE };
         let rest = ((banks - given as u32) / 4).min(most);
         self.set_offer(here, Offer { node: Home::of(node), banks: rest });
+        self.answer.spend(node, (given * BANK) as u64);
         (node, given)
     }
 

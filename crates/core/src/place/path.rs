@@ -63,7 +63,7 @@ impl Path {
 
     /// The stops, in order.
     pub fn stops(&self) -> &[Stop] {
-        &self.stops[..usize::from(self.len)]
+        self.stops.get(..usize::from(self.len)).unwrap_or(&[])
     }
 
     /// Whether `stop` is on the path.

@@ -23,7 +23,7 @@ impl Region {
         align: usize,
     ) -> Option<Run> {
         let (nodes, home) = nodes_of(machine, self.home)?;
-        let elsewhere = self.view().away.any() && !supply.stays_here(nodes, home);
+        let elsewhere = self.view().away.any() && !supply.stays_here(nodes, home)?;
         if elsewhere { self.take_in_bank_away(len, align) } else { None }
     }
 
@@ -34,7 +34,7 @@ impl Region {
     }
 
     /// Decides which nodes those of `len` banks from `at` that are wholly free get their pages from; `None` when there
-    /// is room for them nowhere on the path: then nothing was taken.
+    /// is room for them nowhere on the path, or something must be asked first: then nothing was taken.
     #[cold]
     pub(super) fn place(
         &mut self,

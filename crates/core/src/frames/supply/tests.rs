@@ -27,13 +27,36 @@ impl Fake {
     fn take(&self, supply: &mut Supply, here: usize, mut want: usize) -> Option<Vec<usize>> {
         let mut nodes = Vec::new();
         while want > 0 {
-            let (node, given) = supply.next(self, node(here), want)?;
+            let (node, given) =
+                self.ask_for(supply, |supply| supply.next(self, node(here), want))?;
             let free = &mut self.free.borrow_mut()[node.index()];
             *free = free.saturating_sub((given * BANK) as u64);
             nodes.extend(core::iter::repeat_n(node.index(), given));
             want -= given;
         }
         Some(nodes)
+    }
+}
+
+impl Fake {
+    /// What the supply says, once it knows what it must: while it holds the lock it asks nothing.
+    fn ask_for<R>(
+        &self,
+        supply: &mut Supply,
+        mut work: impl FnMut(&mut Supply) -> Option<R>,
+    ) -> Option<R> {
+        let mut answer = Answer::None;
+        loop {
+            let before = self.questions.get();
+            supply.hear(answer, false);
+            let said = work(supply);
+            assert_eq!(self.questions.get(), before, "asked under the lock");
+            match supply.question() {
+                Question::None => return said,
+                _ if said.is_some() => panic!("said something, and wonders"),
+                question => answer = question.ask(self),
+            }
+        }
     }
 }
 
@@ -177,7 +200,8 @@ fn a_closed_node_gives_nothing_until_it_is_open_again() {
     let (fake, mut supply) = (Fake::new(&[GIB; 4], 0, "local>shared>search"), Supply::new());
     assert_eq!(fake.take(&mut supply, 1, 40).unwrap(), [1; 40]);
     supply.close(set(&[1]), false);
-    assert!(!supply.stays_here(&fake, node(1)));
+    let stays = fake.ask_for(&mut supply, |supply| supply.stays_here(&fake, node(1)));
+    assert_eq!(stays, Some(false));
     let taken = fake.take(&mut supply, 1, 40).unwrap();
     assert!(!taken.contains(&1), "{taken:?}");
     assert_eq!(fake.take(&mut supply, 0, 40).unwrap(), [0; 40]);
@@ -207,4 +231,15 @@ fn who_is_bound_is_refused_rather_than_sent_elsewhere() {
         assert_eq!(fake.take(&mut supply, 2, 8).unwrap(), [2; 8], "{path}");
         assert_eq!(fake.take(&mut supply, 2, 8), None, "{path}");
     }
+}
+
+/// Where several homes wonder by turns, the last word is had at once.
+#[test]
+fn in_haste_it_asks_at_once() {
+    let (fake, mut supply) = (Fake::new(&[0, 0, GIB, 0], 0, "local>search"), Supply::new());
+    supply.set_offer(node(1), Offer { node: Home::of(node(1)), banks: 0 });
+    supply.hear(Answer::None, true);
+    assert_eq!(supply.next(&fake, node(1), 3), Some((node(2), 3)));
+    assert_eq!(supply.question(), Question::None);
+    assert!(fake.questions.get() > 1);
 }
