@@ -88,13 +88,13 @@ void freehold_heap_get_stats(freehold_heap *heap, struct freehold_heap_stats *st
 int freehold_heap_bind(freehold_heap *heap, int node);
 
 /* Moves all that the program has on a NUMA node to its other nodes, while it runs, and takes no memory there until
- * freehold_readmit: all heaps, at most rate bytes a second and most bytes in this call (0: as fast as it goes, all), then
- * whatever else can be moved, in one go. Blocks stay at their addresses. Heaps bound to the node keep what they have.
- * 0: a whole look found nothing of the heaps there any more; 1: there is more, call again; -1 and errno as above, and
- * EBUSY when there is no other node. */
+ * freehold_readmit: all heaps, then stacks, data and mappings that have no memory policy; at most rate bytes a second and
+ * most bytes in this call (0: as fast as it goes, all). Blocks stay at their addresses. Heaps bound to the node keep what
+ * they have. 0: a whole look found nothing of the heaps there any more, and the rest was gone through; 1: there is more,
+ * call again; -1 and errno as above, and EBUSY when there is no other node. */
 struct freehold_vacated {
     uint64_t moved; /* bytes moved by this call */
-    uint64_t left;  /* bytes seen there last, and not moved: held by the kernel, or no room elsewhere */
+    uint64_t left;  /* bytes of heaps seen there last, and not moved: held by the kernel, or no room elsewhere */
 };
 int freehold_vacate(int node, size_t rate, size_t most, struct freehold_vacated *result);
 int freehold_readmit(int node);

@@ -5,7 +5,7 @@
 //! trim     what holds no block is given back, not moved
 //! rounds   every heap, bank by bank, at a bounded rate          core::heap::vacate
 //!          until a whole round finds nothing there              which is the proof
-//! rest     stacks, data, mappings: one call of the kernel's
+//! rest     stacks, data, mappings, likewise piece by piece       os::Elsewhere
 //! ```
 //!
 //! A call that was told to move so much at most ends early; the next one goes on: what left stays away, since the node
@@ -34,14 +34,14 @@ pub struct Pace {
     pub most: Option<u64>,
 }
 
-/// What a call came to, in bytes of the heaps' memory.
+/// What a call came to, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vacated {
-    /// Moved by this call.
+    /// Moved by this call: of heaps, stacks, data, mappings.
     pub moved: u64,
-    /// Found on the node when last looked at, and not moved.
+    /// Of heaps found on the node when last looked at, and not moved.
     pub left: u64,
-    /// A whole round found nothing on the node any more.
+    /// A whole round found nothing of heaps on the node any more, and everything else was looked at.
     pub finished: bool,
 }
 
@@ -78,7 +78,7 @@ pub fn vacate(node: usize, pace: Pace) -> Result<Vacated, NodeError> {
         });
     });
     let (mut heap, mut cursor) = (0, Cursor::default());
-    let done = rounds(pace, || {
+    let mut done = rounds(pace, || {
         loop {
             let step = match heap {
                 0 => Some(HEAP.vacate(&mut cursor)),
@@ -95,9 +95,36 @@ pub fn vacate(node: usize, pace: Pace) -> Result<Vacated, NodeError> {
         }
     });
     if done.finished {
-        HEAP.machine().migrate_all(set);
+        move_rest(set, others.without(set), pace, &mut done);
     }
     Ok(done)
+}
+
+/// Moves what is not of heaps, once: what others have mapped too stays, and who runs on the node may come back.
+fn move_rest(from: NodeSet, to: NodeSet, pace: Pace, done: &mut Vacated) {
+    let Some(mut rest) = HEAP.machine().elsewhere(from, to) else { return };
+    while let Some(moved) = rest.step() {
+        done.moved += moved as u64;
+        pace.pause(moved);
+        if pace.is_enough(done.moved) {
+            done.finished = false;
+            return;
+        }
+    }
+}
+
+impl Pace {
+    /// Sleeps as long as that much takes.
+    fn pause(self, moved: usize) {
+        if let Some(rate) = self.bytes_per_second {
+            sleep((moved as u64).saturating_mul(1_000_000_000) / rate.max(1));
+        }
+    }
+
+    /// Whether the call has moved what it may.
+    fn is_enough(self, moved: u64) -> bool {
+        self.most.is_some_and(|most| moved >= most)
+    }
 }
 
 /// Lets heaps take memory of a node again that was left. What moved stays where it is.
@@ -146,10 +173,8 @@ pub(crate) fn rounds(
         while let Some(part) = step() {
             done.moved += part.moved as u64;
             done.left += part.left as u64;
-            if let Some(rate) = pace.bytes_per_second {
-                sleep((part.moved as u64).saturating_mul(1_000_000_000) / rate.max(1));
-            }
-            if pace.most.is_some_and(|most| done.moved >= most) {
+            pace.pause(part.moved);
+            if pace.is_enough(done.moved) {
                 return done;
             }
         }

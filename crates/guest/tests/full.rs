@@ -90,7 +90,15 @@ fn ask(machine: Machine, options: &str, free: &[u64], demand: u64) -> Told {
     let done = run(&job(machine, "full", &script));
     println!("{options} leaving{free}:\n{}", done.stdout);
     assert!(!done.console.contains("Out of memory"), "{}", done.console);
-    told(&done.stdout)
+    let told = told(&done.stdout);
+    let Told { rooms, strays, refused, .. } = &told;
+    let rooms: Vec<u64> = rooms.iter().map(|room| room.0 >> 20).collect();
+    let runs: Vec<[u64; 2]> = told.runs.iter().map(|&(node, mib)| [node as u64, mib]).collect();
+    let options = options.trim_start_matches("FREEHOLD_NODES=").trim_matches('\'');
+    freehold_testkit::figures::keep(&format!(
+        r#"{{"kind":"full","path":"{options}","home":1,"demand_mib":{demand},"rooms_mib":{rooms:?},"node_and_mib":{runs:?},"in_shorter_stretches_mib":{strays},"refused":{refused}}}"#
+    ));
+    told
 }
 
 /// The node with processors that `core::place` names for node 1 when that has no room.

@@ -37,6 +37,9 @@ fn blocks_lie_on_the_node_of_their_thread() {
         assert_eq!(lines.lines().count(), 3 * 8, "{name}:\n{lines}");
         let least = least_shares(&lines);
         println!("  {name:9} {least:.4?}");
+        freehold_testkit::figures::keep(&format!(
+            r#"{{"kind":"placement","malloc":"{name}","least_share":{least:.4?}}}"#
+        ));
         if name == "freehold" {
             assert!(least.values().all(|&share| share >= 0.99), "{lines}");
         }

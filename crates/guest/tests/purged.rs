@@ -19,6 +19,9 @@ fn what_was_purged_stays_purged() {
     let numbers: Vec<u64> =
         done.stdout.split_whitespace().map(|word| word.parse().expect("a number")).collect();
     let [full, rested, later, rounds] = numbers[..] else { panic!("{}", done.stdout) };
+    freehold_testkit::figures::keep(&format!(
+        r#"{{"kind":"purged","full":{full},"rested":{rested},"later":{later},"khugepaged_rounds":{rounds}}}"#
+    ));
     assert!(rounds >= 2, "khugepaged must have looked at everything: {rounds} rounds");
     assert!(rested < full * 3 / 4, "{full} bytes when full, {rested} after a rest");
     assert!(later <= rested + rested / 50, "{rested} bytes after a rest, {later} later");

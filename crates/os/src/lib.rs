@@ -4,10 +4,13 @@
 //! can run before constructors, inside `free`, and in a forked child. Hence bare system calls.
 #![no_std]
 
+mod elsewhere;
 mod nodes;
 mod small_file;
 mod syscall;
 pub mod thread;
+
+pub use elsewhere::Elsewhere;
 
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -93,11 +96,10 @@ impl Linux {
         self.memories.set_path(path);
     }
 
-    /// Moves what else the process has on nodes of `from` to the others that it may use; how many pages stayed, or `None`
-    /// when refused.
-    pub fn migrate_all(&self, from: NodeSet) -> Option<usize> {
-        let to = self.memories.usable().without(from);
-        self.memories.migrate_all(from, to)
+    /// What else the process has on nodes of `from`, to be moved to those of `to` step by step; `None` where the kernel
+    /// does not tell.
+    pub fn elsewhere(&self, from: NodeSet, to: NodeSet) -> Option<Elsewhere<'_>> {
+        Elsewhere::new(&self.memories, self.page_size(), from, to)
     }
 
     /// The nodes that memory is placed on; none where it is not placed.

@@ -6,7 +6,7 @@
 //! what a node has       /sys/…/node/nodeN/meminfo, less what the kernel keeps of it (its low watermark)
 //! how far, which have processors    nodeN/distance, online, has_cpu
 //! where pages come from             mbind: preferred, never bound, for a bound node that is full means the OOM killer
-//! where pages lie, and moving them  move_pages; migrate_pages for what is not ours
+//! where pages lie, and moving them  move_pages
 //! ```
 //!
 //! All of it is asked when it is needed and nothing is kept but the set of usable nodes, for nodes come and go. What the
@@ -28,7 +28,7 @@ const MPOL_F_MEMS_ALLOWED: usize = 4;
 /// Pages that only this process has mapped.
 const MPOL_MF_MOVE: usize = 2;
 /// Pages named in one call.
-const BATCH: usize = 512;
+pub(crate) const BATCH: usize = 512;
 
 /// No path: memory comes from where the system takes it.
 const NO_PATH: u8 = u8::MAX;
@@ -229,16 +229,6 @@ impl Nodes for Memories {
 }
 
 impl Memories {
-    /// Moves what the process has on nodes of `from` to those of `to`, whatever it is, as far as nobody else has it mapped
-    /// too: in one call, which takes as long as it takes. How many pages stayed; `None` when refused.
-    pub fn migrate_all(&self, from: NodeSet, to: NodeSet) -> Option<usize> {
-        let (from, to) = (from.bits(), to.bits());
-        let (from, to) = ((&raw const from).addr(), (&raw const to).addr());
-        // SAFETY: contents never change; the masks are as long as said, of which the kernel looks at one bit less.
-        let stayed = unsafe { call(Number::MigratePages, [0, MAX_NODES + 1, from, to, 0, 0]) };
-        usize::try_from(stayed).ok()
-    }
-
     /// The nodes that may be used.
     pub fn usable(&self) -> NodeSet {
         self.set()

@@ -44,9 +44,7 @@ impl SmallFile {
         // The last byte stays zero.
         name.iter_mut().take(NAME - 1).zip(all).for_each(|(to, from)| *to = *from);
         let mut file = SmallFile { bytes: [0; MOST], len: 0 };
-        let arguments = [AT_FDCWD, name.as_ptr().addr(), READ_ONLY_CLOSED_ON_EXEC, 0, 0, 0];
-        // SAFETY: the name ends with a zero.
-        let descriptor = usize::try_from(unsafe { call(Number::OpenAt, arguments) }).ok()?;
+        let descriptor = open(&name)?;
         let arguments = [descriptor, file.bytes.as_mut_ptr().addr(), MOST, 0, 0, 0];
         // SAFETY: the buffer is ours and as long as said.
         let len = unsafe { call(Number::Read, arguments) };
@@ -74,6 +72,16 @@ impl SmallFile {
     pub fn number_of(&self, key: &[u8]) -> Option<u64> {
         number_of(self.text(), key)
     }
+}
+
+/// Opens a file for reading, by a name that ends with a zero.
+pub fn open(name: &[u8]) -> Option<usize> {
+    if name.last() != Some(&0) {
+        return None;
+    }
+    let arguments = [AT_FDCWD, name.as_ptr().addr(), READ_ONLY_CLOSED_ON_EXEC, 0, 0, 0];
+    // SAFETY: the name ends with a zero.
+    usize::try_from(unsafe { call(Number::OpenAt, arguments) }).ok()
 }
 
 fn numbers(text: &[u8]) -> impl Iterator<Item = u64> {

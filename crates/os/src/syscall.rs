@@ -18,7 +18,6 @@ pub enum Number {
     Futex = 202,
     MBind = 237,
     GetMemPolicy = 239,
-    MigratePages = 256,
     OpenAt = 257,
     MovePages = 279,
     GetCpu = 309,

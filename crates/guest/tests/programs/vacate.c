@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { NODES = 4, LEFT = 1, BLOCKS = 3000, LARGE = 12, ROUNDS = 3, STEP = 8 << 20 };
+enum { NODES = 4, LEFT = 1, BLOCKS = 3000, LARGE = 12, ROUNDS = 3, STEP = 8 << 20, OWN = 20 << 20 };
 
 #pragma weak freehold_vacate
 #pragma weak freehold_readmit
@@ -24,6 +24,7 @@ struct worker {
 };
 
 static struct worker *workers;
+static unsigned char *own;  // a mapping that no heap knows
 static pthread_barrier_t barrier;
 static atomic_int go_on = 1, wrong;
 
@@ -100,6 +101,7 @@ static void leave(int node) {
   struct freehold_vacated part, sum = {0};
   size_t before = lying(node, 1), all = lying(node, 0), kernel = moved_by_kernel();
   int calls = 0, more;
+  printf("parts");
   do {
     double start = seconds();
     more = freehold_vacate(node, 400 << 20, STEP, &part);
@@ -107,9 +109,10 @@ static void leave(int node) {
     CHECK(more >= 0 && part.moved < STEP + (4 << 20));
     CHECK(took >= part.moved / (double)(400 << 20));
     sum.moved += part.moved;
+    printf(" %zu", (size_t)part.moved);
     calls++;
   } while (more && calls < 100);
-  printf("before %zu %zu\nmoved %zu %zu %zu\ncalls %d %d\n", before, all, (size_t)sum.moved, moved_by_kernel() - kernel,
+  printf("\nbefore %zu %zu\nmoved %zu %zu %zu\ncalls %d %d\n", before, all, (size_t)sum.moved, moved_by_kernel() - kernel,
          (size_t)part.left, calls, more);
   printf("after %zu %zu\n", lying(node, 1), lying(node, 0));
 }
@@ -151,6 +154,9 @@ static void bound_heap(void) {
 
 int main(void) {
   CHECK(freehold_vacate);
+  own = map(OWN);
+  stay_on(LEFT);
+  memset(own, 77, OWN);
   stay_on(0);
   bound_heap();
   workers = map(sizeof *workers * NODES);
@@ -164,6 +170,8 @@ int main(void) {
   leave(LEFT);
   usleep(300000);
   printf("later %zu\n", lying(LEFT, 1));
+  for (int i = 0; i < OWN; i++)
+    if (own[i] != 77) atomic_store(&wrong, 1);
   atomic_store(&go_on, 0);
   for (int i = 0; i < NODES; i++) CHECK(pthread_join(workers[i].thread, NULL) == 0);
   CHECK(freehold_vacate(NODES, 0, 0, NULL) == -1 && errno == EINVAL);
