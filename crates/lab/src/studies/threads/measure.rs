@@ -216,6 +216,11 @@ impl Study<'_> {
         if row.sequences < sequences {
             // Stopped at the limit: no measurement. It shall not be tried again.
             self.spent.insert(cell.clone(), STOPPED);
+            if cell.threads == 1 {
+                // By processor time: a study that was held up says nothing of how long others take.
+                let known = (row.sequences.max(1), row.took.processor_ns);
+                self.known.insert(any_amount(cell), known);
+            }
             if !self.interrupted.load(Relaxed) {
                 let why =
                     format!("a run was not done after {} ms", self.plan.limit_ns() / 1_000_000);
@@ -259,6 +264,12 @@ impl Study<'_> {
         let bare = self.known.get(&bare).map(foreseen).unwrap_or_default();
         let one_list = heap.sharing.is_locked()
             && !matches!(heap.sharing, Sharing::PaperLock | Sharing::Stripes);
+        if bare > self.plan.limit_ns() as f64
+            && heap.sharing.is_locked()
+            && heap.sharing != Sharing::Stripes
+        {
+            return Some(format!("foreseen to take {:.1} s a run without any lock", bare / 1e9));
+        }
         let telling = self.plan.telling_threads();
         (one_list && bare > self.plan.cell_ns() as f64 / 2.0 && !telling.contains(&cell.threads)).then(
             || {
