@@ -146,9 +146,9 @@ fn a_reallocation_stamped_before_the_allocation_it_follows_is_moved_behind_it() 
 fn one_waits_for_a_free_behind_other_events_of_its_tick() {
     let mut story = Story::new();
     story.thread(0, 0, &[(10, Kind::Malloc, 0x1000, 5)]);
-    let first = [(1, Kind::Malloc, 0x1000, 5), (13, Kind::Malloc, 0x2000, 5)];
+    let first =
+        [(1, Kind::Malloc, 0x1000, 5), (13, Kind::Malloc, 0x2000, 5), (13, Kind::Free, 0x1000, 0)];
     story.thread(0, 1, &first);
-    story.thread(0, 1, &[(13, Kind::Free, 0x1000, 0)]);
     let (records, _, notes) = story.tell();
     assert_eq!(notes, [""; 0]);
     let threads: Vec<u32> = records.iter().map(|record| record.thread.0).collect();
@@ -160,8 +160,12 @@ fn one_waits_for_a_free_behind_other_events_of_its_tick() {
 fn nobody_waits_in_a_circle() {
     let mut story = Story::new();
     story.thread(0, 0, &[(1, Kind::Malloc, 0x1000, 5), (2, Kind::Malloc, 0x2000, 5)]);
-    story.thread(0, 1, &[(10, Kind::Malloc, 0x1000, 6), (12, Kind::Free, 0x2000, 0)]);
-    story.thread(0, 2, &[(11, Kind::Malloc, 0x2000, 6), (13, Kind::Free, 0x1000, 0)]);
+    for (thread, [makes, frees]) in [(1, [0x1000, 0x2000]), (2, [0x2000, 0x1000])] {
+        let own = 0x3000 + u64::from(thread);
+        let steps =
+            [(3, Kind::Malloc, own, 1), (10, Kind::Malloc, makes, 6), (12, Kind::Free, frees, 0)];
+        story.thread(0, thread, &steps);
+    }
     let (records, _, notes) = story.tell();
     assert_eq!(freed(&records).len(), 3, "one of them is implied");
     assert!(notes[0].contains("1 frees were not seen"), "{notes:?}");
