@@ -5,6 +5,7 @@ use crate::report::html::{self, Cell, Escaped, Figure};
 use crate::studies::banks::published::{Printed, cell, printed};
 use crate::studies::banks::results::Results;
 use crate::studies::banks::speed::Timed;
+use freehold_core::frames::pages::MOST_STEPS;
 use std::fmt::Write;
 
 fn as_printed(table: &Printed) -> String {
@@ -82,16 +83,19 @@ pub fn times(times: &[Timed], command: &str, out: &mut String) {
     let mut table = String::new();
     let names = ["policy", "mean, ns", "99.9 %, ns", "longest, ns", "free, mean, ns"];
     html::table(&mut table, "Time of an allocation", &heads(&names), &rows);
-    let lead = "Single pages, none freed before the end. The thesis timed Linux's function under SystemTap, 250 to 285 ns of \
-                which most is the probe; its longest calls of 21 µs are banks that change their pool block by block. Ours does \
-                that in at most 128 counted steps; the longest here are interrupts.";
+    let lead = format!(
+        "Single pages, none freed before the end. The thesis timed Linux's function under SystemTap, 250 to 285 ns of \
+         which most is the probe; its longest calls of 21 µs are banks that change their pool block by block. Ours does \
+         that in at most {MOST_STEPS} counted steps; the longest here are interrupts."
+    );
     let drawing = if times.is_empty() {
         "<p>Not measured: leave --no-times out.</p>".to_owned()
     } else {
         table
     };
     let title = "Table 6.1: allocation time of a long sequence";
-    Figure { id: "table-6-1", title, lead, drawing: &drawing, table: "", command }.write(out);
+    Figure { id: "table-6-1", title, lead: &lead, drawing: &drawing, table: "", command }
+        .write(out);
 }
 
 /// The name of a row of table 6.1.
