@@ -35,6 +35,10 @@ fn idle_programs_shrink() {
     passes("idle.c");
 }
 
+fn of_everything_freed_next_to_nothing_stays() {
+    passes("freed.c");
+}
+
 fn address_space_may_be_short() {
     passes("limited.c");
 }
@@ -112,6 +116,7 @@ freehold_testkit::trials! {
     threads_come_and_go,
     children_of_busy_threads_allocate,
     idle_programs_shrink,
+    of_everything_freed_next_to_nothing_stays,
     address_space_may_be_short,
     a_limit_refuses_instead_of_killing,
     a_library_loaded_late_finds_its_thread_local_word,

@@ -72,8 +72,8 @@ pub unsafe trait Machine {
     /// `[at, at + len)` lies within one reservation and holds nothing that is in use.
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool;
 
-    /// Gives the pages back; they stay committed and read as zero. `false` when refused: then the
-    /// contents are unspecified.
+    /// Gives the pages back; they stay committed and read as zero. `false` when refused: then some
+    /// may read as zero, and the others are as they were.
     ///
     /// # Safety
     /// `[at, at + len)` is committed and nothing in it is in use.

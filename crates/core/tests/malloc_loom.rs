@@ -5,7 +5,7 @@
 
 use freehold_core::heap::depot::{Depot, HEADER, Magazine};
 use freehold_core::heap::inbox::{Inbox, Linked};
-use freehold_core::heap::vacancy::Vacancy;
+use freehold_core::heap::vacancy::{Dequeued, Vacancy};
 use freehold_core::sync::{AtomicPtr, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
@@ -54,6 +54,22 @@ impl Model {
             self.push();
         }
         queued
+    }
+
+    /// What the purger does. Says whether it retired the slab.
+    fn retire_in_place_of_owner(&self) -> bool {
+        let mut retired = false;
+        self.inbox.take(|_| {
+            let idle = self.vacancy.free() == 1 && !self.vacancy.is_listed();
+            if idle && self.bits.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                self.vacancy.retire_queued();
+                retired = true;
+            } else {
+                self.push();
+            }
+        });
+        retired
     }
 
     /// How often the slab is in the inbox.
@@ -123,6 +139,64 @@ fn a_slab_that_is_retired_is_never_queued() {
         assert!(!(retired && queued), "the unit's next life was queued");
         assert_eq!(slab.drain(), queued as usize);
         assert!(retired || queued, "an empty slab nobody knows of");
+    });
+}
+
+#[test]
+fn a_slab_that_is_retired_in_its_owners_place_is_known_to_nobody() {
+    loom::model(|| {
+        let slab = Model::taken(1);
+        let giver = {
+            let slab = slab.clone();
+            thread::spawn(move || _ = slab.give(0, 1))
+        };
+        let purger = {
+            let slab = slab.clone();
+            thread::spawn(move || slab.retire_in_place_of_owner())
+        };
+        // The owner has found no bits, and forgets the slab; then it hears the news.
+        if slab.vacancy.unlist() {
+            slab.push();
+        }
+        let hear = |slab: &Model| {
+            let news = slab.drain();
+            (0..news).for_each(|_| _ = slab.vacancy.dequeue());
+            news
+        };
+        let heard = hear(&slab);
+        giver.join().unwrap();
+        let retired = purger.join().unwrap();
+        let later = hear(&slab);
+        assert_ne!(heard + later != 0, retired, "heard of, and listed, or retired");
+        assert_eq!(slab.vacancy.is_alive(), !retired);
+        assert!(retired || slab.vacancy.retire(), "the owner may retire it in its turn");
+    });
+}
+
+#[test]
+fn a_slab_whose_unit_was_wiped_in_between_is_queued_at_most_once_and_known_to_its_owner() {
+    loom::model(|| {
+        let slab = Model::taken(1);
+        let giver = {
+            let slab = slab.clone();
+            thread::spawn(move || slab.give(0, 1))
+        };
+        let mut reborn = false;
+        if slab.vacancy.free() == 1
+            && slab.bits.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && slab.vacancy.retire()
+        {
+            slab.vacancy.wipe();
+            slab.vacancy.start(1);
+            reborn = true;
+        }
+        let queued = giver.join().unwrap();
+        assert_eq!(slab.drain(), queued as usize);
+        assert!(reborn || queued, "an empty slab nobody knows of");
+        if queued {
+            assert_eq!(slab.vacancy.dequeue(), Dequeued { listed: true, free: 1 });
+        }
+        assert!(!reborn || slab.vacancy.retire(), "not to be retired when its news was heard");
     });
 }
 

@@ -36,6 +36,8 @@ pub struct FailingMachine {
     longest: Option<usize>,
     /// Where huge pages are advised, bank by bank.
     huge: RefCell<BTreeSet<usize>>,
+    /// Pages that were purged at any time.
+    purged: RefCell<BTreeSet<usize>>,
 }
 
 impl FailingMachine {
@@ -70,6 +72,23 @@ impl FailingMachine {
     /// Whether huge pages are advised for the bank that `address` lies in.
     pub fn is_huge(&self, address: usize) -> bool {
         self.huge.borrow().contains(&(address / BANK))
+    }
+
+    /// Whether the page that `address` lies in was ever purged.
+    pub fn was_purged(&self, address: usize) -> bool {
+        self.purged.borrow().contains(&(address / PAGE * PAGE))
+    }
+
+    /// How many pages hold anything but zeroes.
+    pub fn written_pages(&self) -> usize {
+        let committed = self.committed.borrow();
+        let written = committed.iter().filter(|page| {
+            let start: *const u64 = std::ptr::with_exposed_provenance(**page);
+            // SAFETY: committed pages lie within reservations, which are ordinary memory, zero at first.
+            let words = unsafe { std::slice::from_raw_parts(start, PAGE / 8) };
+            words.iter().any(|word| *word != 0)
+        });
+        written.count()
     }
 
     /// Its memories, if it has several.
@@ -165,6 +184,7 @@ unsafe impl Machine for FailingMachine {
         if self.refuses() {
             return false;
         }
+        self.purged.borrow_mut().extend(Self::pages(at, len));
         // SAFETY: reserved by us, and the caller says that nothing in it is in use.
         unsafe { at.write_bytes(0, len) };
         true

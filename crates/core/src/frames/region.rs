@@ -20,12 +20,13 @@
 //! from elsewhere are listed in an index of their own (`away`), and taken from when another bank would come from elsewhere too.
 //!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
-//! a unit that no block starts in, or that is free, is zero. What tags and descriptors mean is the
-//! heap's business. All `&mut` methods run under the lock of `frames::runs`.
+//! a unit that no block starts in, or that is free, is zero. The record of a bank that is wholly free and clean may
+//! turn to zero at any moment (`purging`). What tags and descriptors mean is the heap's business. All `&mut` methods run under the lock of `frames::runs`.
 
 mod bits;
 mod part;
 mod placing;
+mod purging;
 mod vacating;
 
 use super::bank::Bank;
@@ -309,28 +310,6 @@ impl Region {
         Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
     }
 
-    /// Advises huge pages for those banks from the one at `address` on whose bits are set in `banks`.
-    pub fn make_huge(&mut self, machine: &impl Machine, address: usize, mut banks: u32) {
-        let mut at = self.bank_of(address);
-        while banks != 0 {
-            let gap = banks.trailing_zeros();
-            let len = (banks >> gap).trailing_ones();
-            at += gap as usize;
-            let some = self.view().banks.iter_mut().skip(at).take(len as usize);
-            some.for_each(|bank| bank.huge = true);
-            machine.advise(self.address(at, 0) as *mut u8, len as usize * BANK, true);
-            banks = (banks >> gap).checked_shr(len).unwrap_or(0);
-            at += len as usize;
-        }
-    }
-
-    /// Takes that back for bank `at`, a part of which is going to be purged.
-    pub fn make_small(&mut self, machine: &impl Machine, at: usize) {
-        if core::mem::replace(&mut self.view().banks.at_mut(at).huge, false) {
-            machine.advise(self.address(at, 0) as *mut u8, BANK, false);
-        }
-    }
-
     /// Says of the banks that `[to, to + len)` touches what is said of any that `[from, from + len)`
     /// does: pages moved, and took what the machine was advised along.
     pub fn inherit(&mut self, from: usize, to: usize, len: usize) {
@@ -348,13 +327,13 @@ impl Region {
         }
     }
 
-    /// Takes back `len` units at `address`; they are dirty unless `clean`. `tick` dates it.
-    pub fn give(&mut self, address: usize, len: usize, clean: bool, tick: u32) {
+    /// Takes back `len` units at `address`; they are dirty unless `clean`. `tick` dates it, if anything shall.
+    pub fn give(&mut self, address: usize, len: usize, clean: bool, tick: Option<u32>) {
         let unit = self.unit(address);
         for (bank, first, len) in pieces(unit, len) {
             self.change(bank, |state| {
                 state.give(first, len, clean);
-                if !clean {
+                if let (false, Some(tick)) = (clean, tick) {
                     state.freed_at = tick;
                 }
             });
@@ -366,20 +345,6 @@ impl Region {
     /// Hands out dirty units of bank `at` so that nobody takes them while they are purged.
     pub fn hide(&mut self, at: usize, first: usize, len: usize) {
         self.take_units(at, first, len);
-    }
-
-    /// Gives back the bitmap pages of bank `at` if it is wholly free and clean: no slab is there
-    /// that could have bits.
-    pub fn purge_bitmaps(&mut self, machine: &impl Machine, at: usize) {
-        const LEN: usize = BANK_UNITS * BITMAP;
-        let (bank, start) = (*self.bank(at), self.record(at) + BITMAPS_AT);
-        if bank.used | bank.dirty == 0
-            && start.is_multiple_of(machine.page_size())
-            && LEN.is_multiple_of(machine.page_size())
-        {
-            // SAFETY: committed with the bank; a slab's start writes its bitmap anew.
-            unsafe { machine.purge(start as *mut u8, LEN) };
-        }
     }
 
     /// Lengthens the run at `address` from `len` to `longer` units where it lies. Says whether the

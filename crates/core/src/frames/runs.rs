@@ -242,11 +242,12 @@ impl Runs {
     /// Takes a run back, or a part of one; its pages count as dirty unless `clean`.
     pub fn give(&self, machine: &impl Machine, address: usize, len: usize, clean: bool) {
         let tick = self.tick.load(Ordering::Relaxed);
-        self.with(machine, |regions| {
-            if let Some(region) = regions.iter_mut().find(|r| r.contains(address)) {
-                region.give(address, len, clean, tick);
-            }
-        });
+        self.with_region(machine, address, |region| region.give(address, len, clean, Some(tick)));
+    }
+
+    /// The same of pages that nobody has used for a while: they need not wait any more to be purged.
+    pub fn give_rested(&self, machine: &impl Machine, address: usize, len: usize) {
+        self.with_region(machine, address, |region| region.give(address, len, false, None));
     }
 
     /// Lengthens a run where it lies; see [`Region::extend`].
@@ -316,9 +317,11 @@ impl Runs {
                     if here.dirty_units() == 0 { bank..bank } else { bank..here.committed_banks() };
                 for at in dirty {
                     let state = *here.bank(at);
-                    if tick.wrapping_sub(state.freed_at) < age {
+                    if tick.wrapping_sub(state.freed_at) < age || state.first_dirty().is_none() {
                         continue;
                     }
+                    here.count_resident(at);
+                    let state = *here.bank(at);
                     if let Some((first, len)) = state.first_dirty() {
                         let address = here.address(at, first);
                         here.hide(at, first, len);
@@ -339,8 +342,8 @@ impl Runs {
         let tick = self.tick.load(Ordering::Relaxed);
         self.with(machine, |regions| {
             let region = regions.at_mut(dirty.region);
-            region.give(dirty.address, dirty.len, clean, tick);
-            region.purge_bitmaps(machine, region.bank_of(dirty.address));
+            region.give(dirty.address, dirty.len, clean, Some(tick));
+            region.purge_record(machine, region.bank_of(dirty.address));
         });
     }
 

@@ -26,7 +26,7 @@ use crate::row::Row;
 use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// A free block, as seen by who holds it. Sixteen bytes: the smallest class.
 #[repr(C)]
@@ -164,7 +164,7 @@ pub struct Cache {
     pub(super) strays: Cell<u8>,
     pub(super) cuts: Cell<u8>,
     /// Slabs it owns, and of which classes it ever had one; see `huge`.
-    pub(super) owned: Cell<u32>,
+    pub(super) owned: AtomicU32,
     pub(super) opened: [Cell<u64>; CLASSES.div_ceil(64)],
     /// The next cache without a thread; under the registry's lock.
     pub(super) next_idle: Cell<*mut Cache>,
@@ -219,7 +219,7 @@ impl Cache {
             home: Cell::new(Home::ANYWHERE),
             strays: Cell::new(0),
             cuts: Cell::new(0),
-            owned: Cell::new(0),
+            owned: AtomicU32::new(0),
             opened: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
             next_idle: Cell::new(ptr::null_mut()),
             next_of_all: Cell::new(ptr::null_mut()),

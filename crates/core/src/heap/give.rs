@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! full:     becomes the spare stack; the spare stack before it goes to the depot      O(1)
-//!           or, when depots hold enough, back to bits, in steps of 64 blocks
+//!           or, when depots hold enough, goes back to bits, at most 64 blocks at once
 //! growing:  for each new slab, as much of other classes' depots goes back to bits
 //! foreign:  a block of another cache's slab waits in the outbox, then goes back to its bits
 //! idle:     the purger turns depots into bits
@@ -51,18 +51,30 @@ impl<M: Machine> NodeHeap<M> {
         let full = unsafe { Block::next(last, key) };
         // SAFETY: as above.
         unsafe { Block::link(last, ptr::null_mut(), key) };
+        let stocked = is_stocked(cache);
+        grant(cache, class, if stocked { short_limit(class) } else { limit(class) }, 1);
+        if stocked {
+            return self.part_with(cache, class, full, len);
+        }
         let spare = cache.spare.at(class).replace(full);
         let spare_len = cache.spare_len.at(class).replace(len as u16) as usize;
-        let stocked = is_stocked(cache);
-        // Short stacks while what does not fit them goes back to bits at once.
-        grant(cache, class, if stocked { limit(class).min(STEP) } else { limit(class) }, 1);
-        if spare.is_null() {
-            return;
-        }
-        if stocked && spare_len <= STEP {
-            self.give_or_note(Some(cache), spare, usize::MAX);
-        } else {
+        if !spare.is_null() {
             self.set_aside(cache, class, spare, spare_len);
+        }
+    }
+
+    /// A stack goes back to bits because depots hold enough; nor is one held back any more, for who frees so much and
+    /// falls idle then would keep it in memory: nobody else can take it.
+    fn part_with(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
+        let spare = cache.spare.at(class).replace(ptr::null_mut());
+        if !spare.is_null() {
+            let len = cache.spare_len.at(class).replace(0) as usize;
+            self.set_aside(cache, class, spare, len);
+        }
+        if len <= STEP {
+            self.give_or_note(Some(cache), stack, usize::MAX);
+        } else {
+            self.set_aside(cache, class, stack, len);
         }
     }
 
@@ -357,6 +369,11 @@ pub(super) fn is_stocked(cache: &Cache) -> bool {
         cache.stock.set(cache.held.iter().enumerate().map(held).sum());
     }
     cache.stock.get() >= STOCK_BYTES
+}
+
+/// How many blocks a full stack holds while what does not fit it goes back to bits at once.
+fn short_limit(class: usize) -> usize {
+    (limit(class) / 4).max(1)
 }
 
 /// How many blocks the stack in use holds.

@@ -18,6 +18,7 @@ use super::node_heap::NodeHeap;
 use crate::frames::{BANK, UNIT, region::Run};
 use crate::machine::Machine;
 use crate::row::Row;
+use core::sync::atomic::Ordering;
 
 /// Units in use below which nothing is asked for; and none for slabs.
 const SOME_UNITS: usize = (8 << 20) / UNIT;
@@ -54,7 +55,7 @@ impl<M: Machine> NodeHeap<M> {
 
 /// A cache got a slab of `class`.
 pub(super) fn count_slab(cache: &Cache, class: usize) {
-    cache.owned.set(cache.owned.get().saturating_add(1));
+    cache.owned.fetch_add(1, Ordering::Relaxed);
     let word = &cache.opened.at(class / 64);
     word.set(word.get() | 1 << (class % 64));
 }
@@ -62,5 +63,5 @@ pub(super) fn count_slab(cache: &Cache, class: usize) {
 /// Whether most slabs of the cache have been filled.
 fn fills_slabs(cache: &Cache) -> bool {
     let classes: u32 = cache.opened.iter().map(|word| word.get().count_ones()).sum();
-    cache.owned.get() >= classes * SLABS_A_CLASS
+    cache.owned.load(Ordering::Relaxed) >= classes * SLABS_A_CLASS
 }

@@ -1,7 +1,7 @@
 //! The slabs of a cache: lists by class, and how the news of blocks given back changes them.
 //!
 //! Invariant: a slab with set bits is in its owner's list of its class, or on its way there through
-//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires; for idle
+//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires (but see `forgotten`); for idle
 //! caches that is whoever holds the registry's lock.
 
 use super::cache::Cache;
@@ -55,7 +55,7 @@ impl<M: Machine> NodeHeap<M> {
                     self.tag_of(it, |tag| tag.fetch_xor(owners, Ordering::Relaxed));
                     link(cache, slab, class);
                     count_slab(cache, class.index());
-                    from.owned.set(from.owned.get().saturating_sub(1));
+                    from.owned.fetch_sub(1, Ordering::Relaxed);
                     return true;
                 }
                 idle = from.next_idle.get();
@@ -66,12 +66,13 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Drops a listed slab in which no block was found.
     pub(super) fn forget(&self, cache: &Cache, slab: &Slab) {
+        let class = slab.class();
         unlink(cache, slab);
         if slab.vacancy.unlist() {
             // SAFETY: `unlist` made it ours to queue; slabs' descriptors live for ever.
             unsafe { cache.inbox.push(ptr::from_ref(slab).cast_mut()) };
         }
-        prefer_fullest(cache, slab.class());
+        prefer_fullest(cache, class);
     }
 
     /// Hears the news: lists slabs that have free blocks again, frees those that hold no block.
@@ -93,18 +94,17 @@ impl<M: Machine> NodeHeap<M> {
             return;
         }
         let found = it.vacancy.dequeue();
-        if found.free == it.blocks() && self.retire(cache, it, found.listed) {
-            return;
-        }
-        if !found.listed && found.free != 0 {
-            it.vacancy.list();
+        if !found.listed {
             link(cache, slab, it.class());
+        }
+        if found.free == it.blocks() {
+            self.retire(cache, it);
         }
     }
 
     /// The owner of a slab that is queued, hence cannot be retired. A live slab always has one; were it
     /// not so, it would be kept for ever.
-    fn owner_of(&self, slab: &Slab) -> Option<&Cache> {
+    pub(super) fn owner_of(&self, slab: &Slab) -> Option<&Cache> {
         match self.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
             // SAFETY: owners are caches, which live for ever.
             Tag::Slab(owner, _) => Some(unsafe { &*owner }),
@@ -113,30 +113,25 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Gives a slab back to the runs if all its blocks are free; keeps the last one of its class.
-    fn retire(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
+    fn retire(&self, cache: &Cache, slab: &Slab) {
         let first = cache.slabs.at(slab.class().index()).get();
-        let last = match listed {
-            true => ptr::eq(first, slab) && slab.next.get().is_null(),
-            false => first.is_null(),
-        };
-        !last && self.retire_any(cache, slab, listed)
+        if !ptr::eq(first, slab) || !slab.next.get().is_null() {
+            self.retire_any(cache, slab);
+        }
     }
 
-    fn retire_any(&self, cache: &Cache, slab: &Slab, listed: bool) -> bool {
+    /// The same of any listed slab.
+    fn retire_any(&self, cache: &Cache, slab: &Slab) {
         if !slab.claim_all() {
-            return false;
+            return;
         }
         if !slab.vacancy.retire() {
-            slab.unclaim(slab.word_count());
-            return false;
+            return slab.unclaim(slab.word_count());
         }
-        if listed {
-            unlink(cache, slab);
-        }
+        unlink(cache, slab);
         self.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
         self.runs.give(&self.machine, slab.base(), 1, false);
-        cache.owned.set(cache.owned.get().saturating_sub(1));
-        true
+        cache.owned.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Retires every listed slab of a class that holds no block.
@@ -147,7 +142,7 @@ impl<M: Machine> NodeHeap<M> {
             let it = unsafe { &*slab };
             slab = it.next.get();
             if it.vacancy.free() == it.blocks() {
-                self.retire_any(cache, it, true);
+                self.retire_any(cache, it);
             }
         }
     }

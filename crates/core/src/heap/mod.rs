@@ -14,6 +14,7 @@
 //! large       requests above 32 KiB: runs of units
 //! huge        which banks get huge pages
 //! purge       returns pages that hold no block, also inside slabs in use
+//! forgotten   slabs that hold no block, and of which their owner does not know yet
 //! sparse      slabs of which pages were purged: marks that are gone, and come back
 //! census      what a heap holds, counted from outside while it works
 //! walk        every block that a program has; whether an address is one
@@ -41,6 +42,8 @@ pub mod vacancy;
 pub mod cache;
 #[cfg(not(loom))]
 pub mod census;
+#[cfg(not(loom))]
+mod forgotten;
 #[cfg(not(loom))]
 mod give;
 #[cfg(not(loom))]

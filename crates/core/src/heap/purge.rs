@@ -4,6 +4,8 @@
 //! purger takes the free blocks of wholly free pages by clearing their bits, as a program would by
 //! allocating them; purges the pages; and sets the bits again. Owners need not stop, nor even run.
 //!
+//! Slabs that hold no block and that their owner has forgotten become free units (`forgotten`).
+//!
 //! Hysteresis: a slab whose free count changed since the last round is left alone, and pages purged
 //! already are remembered until a block in them is taken.
 
@@ -29,7 +31,7 @@ pub struct Purged {
 /// Rounds a free unit stays resident.
 const UNIT_AGE: u32 = 2;
 /// In `Slab::seen`: at this count there is nothing to purge.
-const NOTHING_MORE: u16 = 0x8000;
+pub(super) const NOTHING_MORE: u16 = 0x8000;
 /// Bytes given back that make a purge worth a thread.
 const WORTH_BYTES: usize = 8 << 20;
 
@@ -52,6 +54,7 @@ impl<M: Machine> NodeHeap<M> {
         let mut done = Purged::default();
         self.empty_depots(at_once, &mut done);
         self.drain_idle(false);
+        self.retire_forgotten(at_once);
         self.purge_slabs(at_once, &mut done);
         self.purge_units(at_once, &mut done);
         done.unsettled |= self.runs.usage(&self.machine).dirty != 0;

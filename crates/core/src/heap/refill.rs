@@ -159,9 +159,11 @@ impl<M: Machine> NodeHeap<M> {
         let Some(region) = self.runs.region_of(run.address) else { return false };
         let slab: *mut Slab = region.descriptor(run.address).cast();
         // SAFETY: descriptors of committed units are readable and valid when zero; the unit is ours.
-        unsafe { (*slab).start(run.address, class, region.bitmap(run.address)) };
+        let it = unsafe { &*slab };
+        it.cut(run.address, class, region.bitmap(run.address));
         // SAFETY: the region contains the unit. Release: who reads the tag finds a whole slab.
         unsafe { region.tag(run.address) }.store(tag::of_slab(cache, class), Ordering::Release);
+        it.vacancy.start(it.blocks());
         link(cache, slab, class);
         if run.address - region.base() >= cache.known.get() {
             self.refresh(cache);

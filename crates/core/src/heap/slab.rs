@@ -123,9 +123,9 @@ impl Slab {
     /// Where `blocks` lies, in bytes, for who reads it from outside.
     pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
 
-    /// Makes the unit at `base` a slab, all blocks free. The caller owns the unit alone and makes
-    /// it known by its tag afterwards.
-    pub fn start(&self, base: usize, class: SizeClass, bitmap: *mut u8) {
+    /// Makes the unit at `base` a slab, all blocks free, but for its tag and its vacancy. The caller owns the unit
+    /// alone, makes it known by its tag, and then starts the vacancy: whoever finds the slab alive finds its owner.
+    pub fn cut(&self, base: usize, class: SizeClass, bitmap: *mut u8) {
         let blocks = class.blocks_in(UNIT);
         self.base.set(base);
         self.class.set(class.index() as u8);
@@ -141,7 +141,6 @@ impl Slab {
         for (at, word) in self.words().iter().enumerate() {
             word.store(self.full(at), Ordering::Relaxed);
         }
-        self.vacancy.start(blocks as u32);
     }
 
     /// Where its blocks start.

@@ -1,7 +1,8 @@
 //! How many blocks of a slab are free, and who knows about it: eight bytes, lock-free.
 //!
 //! Any thread gives blocks back; only the slab's owner lists, unlists and retires it; the purger
-//! withdraws blocks and gives them back like anyone. The free blocks themselves are bits elsewhere.
+//! withdraws blocks and gives them back like anyone, and retires what the owner has forgotten and nobody uses. The free
+//! blocks themselves are bits elsewhere.
 //!
 //! Invariants:
 //! - `free` is never below the number of set bits: givers add before they set, takers clear before
@@ -12,8 +13,13 @@
 //!   `state`; the owner changes `state`, then reads `free`, by a read-modify-write. Of the two
 //!   operations on `free` one is first: if the giver's, the owner sees the blocks; if the owner's,
 //!   the giver acquires what the owner released, and sees the changed state.
+//! - A slab that is queued and not listed belongs to who took it from the inbox: neither givers nor its owner change its
+//!   state. That is how the purger may retire it. So the owner lists a slab by the very operation that ends its being
+//!   queued, and, once it has unlisted one, touches it only as a giver would.
 //! - `state` carries a version that changes when the slab is retired, so that a giver who was
-//!   overtaken by retirement cannot touch the unit's next life.
+//!   overtaken by retirement does not queue the unit's next life. Versions begin anew when the descriptor's page was
+//!   given back in between (`frames::region::purging`); then the giver may queue that life, once too often and
+//!   harmlessly: a slab that is alive has an owner, to whom it is no news.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -32,7 +38,7 @@ pub struct Ticket(u32);
 /// What [`Vacancy::dequeue`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dequeued {
-    /// The owner has it in a list already.
+    /// The owner had it in a list already.
     pub listed: bool,
     /// Free blocks, at least.
     pub free: u32,
@@ -69,6 +75,13 @@ impl Vacancy {
         let version = self.state.load(Ordering::Relaxed) & !(VERSION - 1);
         // Release pairs with the Acquire in `is_alive`: who sees a slab sees its fields.
         self.state.store(version | ALIVE | LISTED, Ordering::Release);
+    }
+
+    /// What a purge of the descriptor's page does to it.
+    #[cfg(loom)]
+    pub fn wipe(&self) {
+        self.state.store(0, Ordering::Relaxed);
+        self.free.store(0, Ordering::Relaxed);
     }
 
     /// Whether the unit is a slab at this moment.
@@ -136,19 +149,31 @@ impl Vacancy {
     /// The owner forgets the slab, having found no bits. `true`: blocks are coming, and the owner
     /// has to put the slab into its own inbox (trying again at once could wait for a giver).
     pub fn unlist(&self) -> bool {
-        self.state.fetch_and(!LISTED, Ordering::AcqRel);
-        self.free_now() != 0 && self.state.fetch_or(QUEUED, Ordering::AcqRel) & QUEUED == 0
+        let state = self.state.fetch_and(!LISTED, Ordering::AcqRel) & !LISTED;
+        // From here on it may be queued by a giver, and then retired.
+        self.free_now() != 0 && self.announce_slow(Ticket(state), state)
     }
 
-    /// The owner lists the slab.
-    pub fn list(&self) {
-        self.state.fetch_or(LISTED, Ordering::AcqRel);
-    }
-
-    /// The owner has taken the slab from its inbox.
+    /// The owner has taken the slab from its inbox, and has it in a list from now on.
     pub fn dequeue(&self) -> Dequeued {
-        let state = self.state.fetch_and(!QUEUED, Ordering::AcqRel);
-        Dequeued { listed: state & LISTED != 0, free: self.free_now() }
+        // Only the owner changes `LISTED`, and `QUEUED` is set.
+        let listed = self.is_listed();
+        let change = if listed { QUEUED } else { QUEUED | LISTED };
+        self.state.fetch_xor(change, Ordering::AcqRel);
+        Dequeued { listed, free: self.free_now() }
+    }
+
+    /// Whether the owner has the slab in a list.
+    pub fn is_listed(&self) -> bool {
+        self.state.load(Ordering::Acquire) & LISTED != 0
+    }
+
+    /// Who has taken the slab from its inbox, not listed, and claimed every bit, ends it in its owner's place.
+    pub fn retire_queued(&self) {
+        let state = self.state.load(Ordering::Acquire);
+        let next = (state & !(VERSION - 1)).wrapping_add(VERSION);
+        let ended = self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed);
+        debug_assert!(ended.is_ok() && state % VERSION == ALIVE | QUEUED, "somebody else's slab");
     }
 
     /// The owner, who has claimed every bit, ends the slab. `false`: it is queued, and has to be

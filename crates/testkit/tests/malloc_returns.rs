@@ -1,0 +1,112 @@
+//! When everything was freed next to nothing stays: neither what is known about banks, nor the rest of huge pages, nor
+//! slabs that their owners have forgotten.
+
+use freehold_core::frames::{BANK, UNIT};
+use freehold_core::heap::{Cache, NodeHeap};
+use freehold_testkit::failing_machine::FailingMachine;
+
+const MIB: usize = 1 << 20;
+
+fn heap() -> NodeHeap<FailingMachine> {
+    let heap = NodeHeap::new(FailingMachine::with_reservations(512 * MIB));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    heap
+}
+
+fn fill(heap: &NodeHeap<FailingMachine>, cache: &Cache, size: usize, bytes: usize) -> Vec<*mut u8> {
+    let blocks: Vec<_> = (0..bytes / size).map(|_| heap.allocate(cache, size)).collect();
+    assert!(blocks.iter().all(|block| !block.is_null()));
+    blocks
+}
+
+fn free(heap: &NodeHeap<FailingMachine>, cache: &Cache, blocks: impl IntoIterator<Item = *mut u8>) {
+    for block in blocks {
+        // SAFETY: allocated by the tests, and freed once.
+        unsafe { heap.free(cache, block) }.expect("a block");
+    }
+}
+
+/// Rounds of the purger until one finds nothing to do; how many that were.
+fn rest(heap: &NodeHeap<FailingMachine>) -> usize {
+    let rounds = (1..20).find(|_| {
+        let done = heap.purge(false);
+        done.bytes == 0 && !done.unsettled
+    });
+    rounds.expect("an end")
+}
+
+#[test]
+fn of_banks_that_are_free_again_nothing_is_known() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    for _ in 0..2 {
+        let blocks = fill(&heap, cache, 1000, 120 * MIB);
+        let full = heap.machine().written_pages();
+        free(&heap, cache, blocks);
+        rest(&heap);
+        let left = heap.machine().written_pages();
+        // A record for each of 60 banks would be 60 already. What there is: the cache, the index, states of banks, tags,
+        // and the last stacks, of a few blocks.
+        assert!(left <= 30, "{left} of {full} pages");
+        heap.check().expect("whole");
+    }
+}
+
+#[test]
+fn a_huge_page_of_which_a_part_is_given_back_goes_as_a_whole() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    heap.allocate(cache, 30 * MIB);
+    heap.allocate(cache, BANK - UNIT);
+    let half = heap.allocate(cache, BANK / 2).addr();
+    let beside = heap.allocate(cache, BANK / 4);
+    let never_had = half / BANK * BANK + BANK - UNIT;
+    assert!(heap.machine().is_huge(half) && beside.addr() / BANK == half / BANK);
+    free(&heap, cache, [beside]);
+    rest(&heap);
+    assert!(heap.machine().was_purged(beside.addr()));
+    assert!(heap.machine().was_purged(never_had), "resident, for the page was one");
+    assert!(!heap.machine().was_purged(half));
+    heap.check().expect("whole");
+}
+
+#[test]
+fn slabs_that_others_have_emptied_are_given_back_while_their_owner_rests() {
+    let heap = heap();
+    let (owner, other) = (heap.attach().expect("memory"), heap.attach().expect("memory"));
+    let before = heap.usage().used;
+    let blocks = fill(&heap, owner, 200, 4 * MIB);
+    let full = heap.usage().used;
+    assert!(full >= before + 64);
+    free(&heap, other, blocks);
+    heap.detach(other);
+    heap.purge(false);
+    assert_eq!(heap.usage().used, full, "not before they have rested for a round");
+    rest(&heap);
+    let after = heap.usage();
+    assert!(after.used <= before + 2, "{before} units, {full}, {}", after.used);
+    assert_eq!(after.dirty, 0);
+    heap.check().expect("whole");
+    // The owner goes on with what it has, and hears no news of slabs that are no more.
+    let blocks = fill(&heap, owner, 200, 4 * MIB);
+    assert_eq!(heap.usage().used.abs_diff(full), 0);
+    free(&heap, owner, blocks);
+    heap.check().expect("whole");
+}
+
+#[test]
+fn a_slab_with_a_block_in_use_stays_its_owners() {
+    let heap = heap();
+    let (owner, other) = (heap.attach().expect("memory"), heap.attach().expect("memory"));
+    let blocks = fill(&heap, owner, 1000, 4 * MIB);
+    let (kept, freed): (Vec<_>, Vec<_>) =
+        blocks.iter().enumerate().partition(|(number, _)| number % 64 == 0);
+    free(&heap, other, freed.into_iter().map(|(_, block)| *block));
+    heap.detach(other);
+    let full = heap.usage().used;
+    rest(&heap);
+    assert_eq!(heap.usage().used, full);
+    free(&heap, owner, kept.into_iter().map(|(_, block)| *block));
+    rest(&heap);
+    heap.check().expect("whole");
+}
