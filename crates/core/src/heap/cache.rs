@@ -20,6 +20,7 @@
 
 use super::depot::Depot;
 use super::inbox::Inbox;
+use super::outbox::{PARCELS, Parcel};
 use super::slab::Slab;
 use crate::place::Home;
 use crate::row::Row;
@@ -148,7 +149,7 @@ pub struct Cache {
     /// Slabs with free blocks; the first is the one being allocated from.
     pub(super) slabs: [Cell<*mut Slab>; CLASSES],
     /// Freed blocks of other caches' slabs, and how many they are.
-    pub(super) outbox: [Cell<*mut Block>; CLASSES],
+    pub(super) outbox: [Parcel; PARCELS],
     pub(super) outbox_len: [Cell<u16>; CLASSES],
     /// Bytes given back to slabs since the heap was last told.
     pub(super) given: Cell<usize>,
@@ -209,7 +210,7 @@ impl Cache {
             low: [const { AtomicU16::new(0) }; CLASSES],
             stocked: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
             slabs: [const { Cell::new(ptr::null_mut()) }; CLASSES],
-            outbox: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            outbox: [const { Parcel::none() }; PARCELS],
             outbox_len: [const { Cell::new(0) }; CLASSES],
             given: Cell::new(0),
             stock: Cell::new(0),

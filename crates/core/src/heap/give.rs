@@ -4,7 +4,7 @@
 //! full:     becomes the spare stack; the spare stack before it goes to the depot      O(1)
 //!           or, when depots hold enough, goes back to bits, at most 64 blocks at once
 //! growing:  for each new slab, as much of other classes' depots goes back to bits
-//! foreign:  a block of another cache's slab waits in the outbox, then goes back to its bits
+//! foreign:  a block of another cache's slab goes back to its bits: `outbox`
 //! idle:     the purger turns depots into bits
 //! ```
 //!
@@ -26,9 +26,6 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
-/// Bytes of other caches' blocks of one class that wait in the outbox at most. By class, because
-/// blocks of one class that are freed together often lie together, and then go back together.
-const OUTBOX_BYTES: usize = 4 * 1024;
 /// Bytes given back before the heap is told.
 const GIVEN_BYTES: usize = 256 * 1024;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
@@ -220,38 +217,6 @@ impl<M: Machine> NodeHeap<M> {
         done.unsettled |= left >= WORTH_ANOTHER_ROUND;
     }
 
-    /// Frees a block of another cache's slab.
-    pub(super) fn free_foreign(
-        &self,
-        cache: &Cache,
-        block: *mut Block,
-        class: SizeClass,
-    ) -> Result<(), Misuse> {
-        let outbox = &cache.outbox.at(class.index());
-        // SAFETY: the block is free now, and ours until its bit is set.
-        unsafe { Block::link(block, outbox.get(), cache.key.get()) };
-        outbox.set(block);
-        let len = cache.outbox_len.at(class.index()).get() + 1;
-        cache.outbox_len.at(class.index()).set(len);
-        if len as usize * class.size() < OUTBOX_BYTES {
-            Ok(())
-        } else {
-            self.flush_outbox(cache, class.index())
-        }
-    }
-
-    /// Sends the outbox's blocks of a class to where they belong.
-    pub(super) fn flush_outbox(&self, cache: &Cache, class: usize) -> Result<(), Misuse> {
-        let outbox = cache.outbox.at(class).get();
-        if outbox.is_null() {
-            return Ok(());
-        }
-        let _busy = Busy::new(cache);
-        cache.outbox_len.at(class).set(0);
-        cache.outbox.at(class).set(ptr::null_mut());
-        self.give_up_to(Some(cache), outbox, usize::MAX).map(|_| ()).map_err(|(misuse, _)| misuse)
-    }
-
     /// As [`NodeHeap::give_up_to`]. Misuse that is found was caused long ago, and is nothing that the
     /// caller could be told: it is noted, and the rest of the list lost.
     pub(super) fn give_or_note(
@@ -327,6 +292,19 @@ impl<M: Machine> NodeHeap<M> {
             }
         }
         *list = block;
+        self.give_word(by, slab, first / 64, bits, len)?;
+        Ok(len as usize)
+    }
+
+    /// Gives `len` blocks of `slab` back, those whose bits are set in `bits` of word `at`.
+    pub(super) fn give_word(
+        &self,
+        by: Option<&Cache>,
+        slab: &Slab,
+        at: usize,
+        bits: u64,
+        len: u32,
+    ) -> Result<(), Misuse> {
         // Once its bits are set the slab may be retired and its unit reused: ask before.
         let (ticket, blocks) = (slab.vacancy.ticket(), slab.blocks());
         slab.vacancy.add(len);
@@ -334,16 +312,16 @@ impl<M: Machine> NodeHeap<M> {
             // The purger waited already: no need to wait for the slab to rest.
             slab.seen.store(slab.vacancy.free() as u16, Ordering::Relaxed);
         }
-        if slab.give_word(first / 64, bits) != 0 {
+        if slab.give_word(at, bits) != 0 {
             return Err(Misuse::DoubleFree);
         }
         if slab.vacancy.announce(ticket, blocks) {
             self.tell(by, slab);
         }
-        Ok(len as usize)
+        Ok(())
     }
 
-    fn account(&self, cache: &Cache, given: usize) {
+    pub(super) fn account(&self, cache: &Cache, given: usize) {
         let given = cache.given.get() + given;
         if given < GIVEN_BYTES {
             cache.given.set(given);

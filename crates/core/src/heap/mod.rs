@@ -3,7 +3,8 @@
 //! ```text
 //! cache       one a thread: a stack of free blocks for every class          hot, no atomics
 //! refill      what happens when such a stack runs empty                     cold from here on
-//! give        what happens when it runs full; blocks of other threads
+//! give        what happens when it runs full
+//! outbox      blocks of other threads' slabs, on their way home
 //! depot       full stacks set aside                          (lock-free, one word a class)
 //! lists       the slabs of a cache, and news of them
 //! slab        64 KiB cut into blocks of one class; free blocks are bits, out of band
@@ -56,6 +57,8 @@ mod lists;
 mod metered;
 #[cfg(not(loom))]
 pub mod node_heap;
+#[cfg(not(loom))]
+mod outbox;
 #[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]

@@ -347,9 +347,8 @@ impl<M: Machine> NodeHeap<M> {
         cache.busy.set(true);
         for class in 0..CLASSES {
             self.stow(cache, class);
-            // Blocks given twice are found at once or never: a thread's end is no place for them.
-            let _ = self.flush_outbox(cache, class);
         }
+        self.send_all(cache);
         self.drain(cache);
         for class in 0..CLASSES {
             self.retire_free(cache, class);
@@ -430,13 +429,13 @@ impl<M: Machine> NodeHeap<M> {
                 if unsafe { Block::is_marked(block, cache.key.get()) } {
                     return Err(Misuse::DoubleFree);
                 }
+                // SAFETY: the tag says that the unit is a slab.
+                let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
                 if tag & super::tag::SPARSE != 0 {
-                    // SAFETY: the tag says that the unit is a slab.
-                    let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
                     self.look_carefully(slab, at, ptr::eq(owner, cache))?;
                 }
                 if !ptr::eq(owner, cache) {
-                    return self.free_foreign(cache, block, class);
+                    return self.free_foreign(cache, slab, block, class);
                 }
                 self.put_back(cache, block, class.index());
                 Ok(())

@@ -1,0 +1,118 @@
+//! The longest calls of the malloc in a program of mixed sizes, some blocks of which another thread frees: in instructions
+//! of the library as it ships, counted one by one by the processor's trap.
+//!
+//! What is freed for another thread goes home a word of bits at a time, never a whole outbox at once (13,728 instructions
+//! here, and several lines of cache a block). What runs full or empty moves at most 64 blocks.
+
+use freehold_stepper::{Call, Stepper};
+use std::ffi::{CString, c_void};
+use std::sync::mpsc;
+
+/// What the longest may take: as counted, and a tenth, for the code changes.
+const REMOTE_FREE: u64 = 420;
+const OWN_FREE: u64 = 160;
+const MALLOC: u64 = 1_900;
+
+const LIVE: usize = 2_000;
+/// Replacements before anything is counted, and replacements, and frees of another thread's blocks, that are.
+const WARM: usize = 20_000;
+const CALLS: usize = 2_000;
+
+/// The functions of a library that is loaded beside the process's own malloc.
+#[derive(Clone, Copy)]
+struct Malloc {
+    malloc: Call,
+    free: Call,
+}
+
+impl Malloc {
+    fn load() -> Malloc {
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let library = freehold_testkit::preload_library(folder);
+        let path = CString::new(library.to_str().expect("a path of ours")).expect("no zero");
+        // Whoever is stepped through cannot start a thread: the trap's flag would be the thread's, too.
+        // SAFETY: no other thread of this process looks at the environment.
+        unsafe { std::env::set_var("FREEHOLD_PURGE", "off") };
+        // SAFETY: the library does nothing when it is loaded but look at the environment.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{} does not load", library.display());
+        Malloc { malloc: find(handle, c"malloc"), free: find(handle, c"free") }
+    }
+}
+
+fn find(handle: *mut c_void, name: &std::ffi::CStr) -> Call {
+    // SAFETY: the handle is that of a library that is never closed.
+    let at = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    assert!(!at.is_null(), "the library lacks {name:?}");
+    // SAFETY: a function of C that takes one word and gives one or none; it ignores the second.
+    unsafe { std::mem::transmute::<*mut c_void, Call>(at) }
+}
+
+/// Numbers of which nothing is asked but that they are always the same and spread.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((self.0 >> 33) as usize) % end
+    }
+
+    /// From 16 bytes to 8 KiB, each doubling as often as the next.
+    fn size(&mut self) -> usize {
+        let least = 16 << self.below(9);
+        least + self.below(least)
+    }
+}
+
+/// Blocks that another thread allocated, in any order, and which lives as long as what is given with them.
+fn of_another_thread(malloc: Malloc) -> (Vec<usize>, impl Sized) {
+    let (send, receive) = mpsc::channel();
+    let (keep, until) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let mut draw = Draw(7);
+        // SAFETY: malloc may be called with any size.
+        let blocks = (0..CALLS).map(|_| unsafe { (malloc.malloc)(draw.size(), 0) });
+        let mut blocks: Vec<_> = blocks.collect();
+        for at in (1..CALLS).rev() {
+            blocks.swap(at, draw.below(at + 1));
+        }
+        send.send(blocks).expect("the test waits");
+        let _ = until.recv();
+    });
+    (receive.recv().expect("the thread sends"), keep)
+}
+
+fn no_call_takes_long() {
+    let Some(mut stepper) = Stepper::new() else {
+        return freehold_testkit::skip("no processor whose trap flag is known here");
+    };
+    let malloc = Malloc::load();
+    let (remote, _keep) = of_another_thread(malloc);
+    let mut draw = Draw(1);
+    let mut live = vec![0; LIVE];
+    for _ in 0..WARM {
+        let at = draw.below(LIVE);
+        // SAFETY: the block is null, or allocated below, and freed once.
+        live[at] = unsafe {
+            (malloc.free)(live[at], 0);
+            (malloc.malloc)(draw.size(), 0)
+        };
+    }
+    let (mut worst_malloc, mut worst_own, mut worst_remote) = (0, 0, 0);
+    for block in remote {
+        let at = draw.below(LIVE);
+        worst_own = worst_own.max(stepper.count(malloc.free, live[at], 0).1);
+        let (block_of_ours, steps) = stepper.count(malloc.malloc, draw.size(), 0);
+        live[at] = block_of_ours;
+        worst_malloc = worst_malloc.max(steps);
+        worst_remote = worst_remote.max(stepper.count(malloc.free, block, 0).1);
+    }
+    println!("longest malloc {worst_malloc}, free {worst_own}, free of another's {worst_remote}");
+    assert!(worst_remote <= REMOTE_FREE, "{worst_remote} for a free of another thread's block");
+    assert!(worst_own <= OWN_FREE, "{worst_own} for a free");
+    assert!(worst_malloc <= MALLOC, "{worst_malloc} for a malloc");
+}
+
+freehold_testkit::trials! {
+    no_call_takes_long,
+}
