@@ -1,6 +1,7 @@
 //! What the drain knows of a process: its rings, and the events of its threads on their way.
 //!
-//! Invariant: events of one thread reach the spool in the order of their ring, whatever ring it is.
+//! Invariant: events of one thread reach the spool in the order of time, whatever rings they came by. (A thread has one
+//! ring, but each event after its end has another: they may stand in any order in the sets.)
 
 use crate::lost::Lost;
 use crate::mapping::Shared;
@@ -25,6 +26,17 @@ pub struct Live {
     sets: Vec<(Shared<RingSet>, [Ring; RINGS])>,
     /// By the thread's number.
     threads: FxHashMap<u32, Encoder>,
+    /// The rings of one round; kept for its memory.
+    busy: Vec<Busy>,
+}
+
+/// A ring that was in use when a round began.
+#[derive(Clone, Copy)]
+struct Busy {
+    thread: u32,
+    state: u32,
+    set: usize,
+    ring: usize,
 }
 
 /// The consumer's side of a ring.
@@ -41,7 +53,7 @@ impl Live {
     /// A process with its first ring set.
     pub fn new(number: u32, set: Shared<RingSet>) -> Live {
         let sets = vec![(set, [Ring::default(); RINGS])];
-        Live { number, sets, threads: FxHashMap::default() }
+        Live { number, sets, threads: FxHashMap::default(), busy: Vec::new() }
     }
 
     /// The process got more rings.
@@ -51,32 +63,53 @@ impl Live {
 
     /// Drains all rings once. How many events there were.
     pub fn drain(&mut self, spool: &mut SpoolWriter) -> u64 {
-        let Live { number, sets, threads } = self;
+        let mut busy = std::mem::take(&mut self.busy);
+        self.look(&mut busy);
         let mut events = 0;
-        for (set, rings) in sets {
-            for (index, ring) in rings.iter_mut().enumerate() {
-                let (head, slots) = set.ring(index);
+        for &at in &busy {
+            let (set, rings) = &mut self.sets[at.set];
+            let (head, slots) = set.ring(at.ring);
+            let form = spool.form();
+            let encoder = self.threads.entry(at.thread).or_insert_with(|| Encoder::new(form));
+            let mut store = |encoder: &mut Encoder, pace| {
+                spool.events(self.number, at.thread, encoder, pace);
+            };
+            let ended = rings[at.ring].drain(head, slots, encoder, &mut events, &mut store);
+            if at.state == ring::CLOSED {
+                head.set_free();
+            }
+            if ended {
+                store(encoder, Pace::Calm);
+                self.threads.remove(&at.thread);
+            }
+        }
+        self.busy = busy;
+        events
+    }
+
+    /// The rings in use, those of one thread in the order in which it took them. A ring that is taken later waits for the
+    /// next round: what its thread put before may lie in one that was passed already.
+    fn look(&self, busy: &mut Vec<Busy>) {
+        busy.clear();
+        for (number, (set, _)) in self.sets.iter().enumerate() {
+            for ring in 0..RINGS {
+                let (head, _) = set.ring(ring);
                 // The state first: a ring that is closed by now is whole by now.
                 let state = head.state();
-                if state != ring::USED && state != ring::CLOSED {
-                    continue;
-                }
-                let thread = head.rare.0.thread.load(Ordering::Relaxed);
-                let form = spool.form();
-                let encoder = threads.entry(thread).or_insert_with(|| Encoder::new(form));
-                let ended = ring.drain(head, slots, encoder, &mut events, &mut |encoder, pace| {
-                    spool.events(*number, thread, encoder, pace);
-                });
-                if state == ring::CLOSED {
-                    head.set_free();
-                }
-                if ended {
-                    spool.events(*number, thread, encoder, Pace::Calm);
-                    threads.remove(&thread);
+                if state == ring::USED || state == ring::CLOSED {
+                    let thread = head.rare.0.thread.load(Ordering::Relaxed);
+                    busy.push(Busy { thread, state, set: number, ring });
                 }
             }
         }
-        events
+        // Who has several has closed all but the last.
+        if busy.iter().any(|at| at.state == ring::CLOSED) {
+            busy.sort_by_key(|at| {
+                let (set, rings) = &self.sets[at.set];
+                let (head, slots) = set.ring(at.ring);
+                (at.thread, rings[at.ring].next_tick(head, slots))
+            });
+        }
     }
 
     /// Stores what waits, so that a killed parent loses little.
@@ -105,6 +138,20 @@ impl Live {
 }
 
 impl Ring {
+    /// When what waits begins, or a little before; 0 where nothing waits.
+    fn next_tick(&self, head: &RingHead, slots: &[Slot; SLOTS]) -> u64 {
+        let range = head.published(self.tail, SLOTS as u64);
+        if range.is_empty() {
+            return 0;
+        }
+        let next = slots[range.start as usize & (SLOTS - 1)].get();
+        match next.kind() {
+            Some(Kind::Clock) => next.1,
+            Some(Kind::Wide) | None => self.epoch << TICK_BITS,
+            Some(_) => self.epoch << TICK_BITS | next.low_tick(),
+        }
+    }
+
     /// Takes everything there is. True if the thread's end was among it.
     fn drain(
         &mut self,

@@ -229,3 +229,37 @@ fn a_program_that_never_allocates_has_an_empty_trace() {
     assert_eq!(recorded.seen().trace.processes().len(), 1);
     assert!(recorded.seen().requests().is_empty());
 }
+
+/// Destructors of thread-specific data, the last round of them among others: the recorder's own has run by then.
+const LAST_WORDS: &str = r#"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+static pthread_key_t key;
+static void at_end(void *value) {
+  intptr_t round = (intptr_t)value;
+  void *kept[10];
+  for (int i = 0; i < 10; i++) kept[i] = malloc(4301);
+  if (round < 4) pthread_setspecific(key, (void *)(round + 1));
+  for (int i = 0; i < 10; i++) free(kept[i]);
+}
+static void *work(void *nothing) { pthread_setspecific(key, (void *)1); free(malloc(4302)); return nothing; }
+int main(void) {
+  if (pthread_key_create(&key, at_end)) return 1;
+  for (int i = 0; i < 200; i++) {
+    pthread_t threads[4];
+    for (int j = 0; j < 4; j++) if (pthread_create(&threads[j], 0, work, 0)) return 2;
+    for (int j = 0; j < 4; j++) pthread_join(threads[j], 0);
+  }
+  return 0;
+}
+"#;
+
+#[test]
+fn what_a_thread_does_after_its_last_destructor_comes_in_the_order_of_time() {
+    let recorded = Bench::c(LAST_WORDS).record(&[]);
+    recorded.assert_clean();
+    let seen = recorded.seen();
+    assert_eq!(seen.made_and_freed(0, 4301), (4 * 10 * 800, 4 * 10 * 800));
+    assert_eq!(seen.count(0, |event| matches!(event, Event::UnknownFree)), 0);
+}
