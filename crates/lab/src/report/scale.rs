@@ -115,10 +115,13 @@ fn log_base(unit: Unit) -> f64 {
     if unit == Unit::Bytes { 2.0 } else { 10.0 }
 }
 
+/// A longer axis than this many seconds is in minutes.
+const MOST_SECONDS: f64 = 300.0;
+
 fn seconds_label(value: f64, largest: f64) -> String {
     match largest {
         _ if value == 0.0 => "0".into(),
-        l if l >= 300.0 => join(value / 60.0, "min"),
+        l if l > MOST_SECONDS => join(value / 60.0, "min"),
         l if l >= 1.0 => join(value, "s"),
         l if l >= 1e-3 => join(value * 1e3, "ms"),
         _ => join(value * 1e6, "µs"),
@@ -135,11 +138,12 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// 1, 2 or 5 times a power of ten (of the unit, where units are binary), so that about five fit.
+/// 1, 2 or 5 times a power of ten (of the unit, where units are no powers of ten), so that about five fit.
 fn step(reach: f64, unit: Unit) -> f64 {
     let rough = (reach / 5.0).max(f64::MIN_POSITIVE);
     let one = match unit {
         Unit::Bytes => 1024f64.powf((reach.max(1.0).ln() / 1024f64.ln()).floor()),
+        Unit::Seconds if reach > MOST_SECONDS => 60.0,
         _ => 1.0,
     };
     let rough = rough / one;
@@ -176,6 +180,14 @@ mod tests {
         let gib = Scale::linear(0.0, f64::from(1 << 30), (0.0, 1.0), Unit::Bytes);
         assert_eq!(labels(&gib), ["0", "0.2 GiB", "0.4 GiB", "0.6 GiB", "0.8 GiB", "1 GiB"]);
         assert_eq!(labels(&small), ["0", "20 B", "40 B", "60 B", "80 B", "100 B"]);
+    }
+
+    #[test]
+    fn minutes_fall_on_round_numbers_too() {
+        let scale = |to| Scale::linear(0.0, to, (0.0, 100.0), Unit::Seconds).rounded_up();
+        assert_eq!(labels(&scale(1_800.0)), ["0", "10 min", "20 min", "30 min"]);
+        assert_eq!(labels(&scale(290.0)), ["0", "100 s", "200 s", "300 s"]);
+        assert_eq!(labels(&scale(301.0))[..3], ["0", "1 min", "2 min"]);
     }
 
     #[test]
