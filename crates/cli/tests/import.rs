@@ -55,6 +55,9 @@ fn what_cannot_be_imported() {
     std::fs::write(&from, "some text\n").unwrap();
     assert!(refusal(&from, &to).contains("neither a heaptrack nor an mtrace file nor a workload"));
     let mtrace = sample("mtrace.txt");
+    let trace = folder.path().join("trace.fht");
+    assert!(import(&mtrace, &trace).status.success());
+    assert!(refusal(&trace, &to).contains("is a Freehold trace already"));
     assert!(refusal(&mtrace, Path::new("/dev/full")).contains("is a device"));
     assert!(refusal(&mtrace, &folder.path().join("no/out.fht")).contains("cannot create"));
 }

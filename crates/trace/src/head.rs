@@ -16,6 +16,11 @@ const FIXED_LEN: usize = 20;
 /// Most bytes of JSON: a command line is at most 2 MiB on Linux, and doubles when escaped.
 const MAX_JSON: u32 = 16 << 20;
 
+/// Whether a file that begins with these bytes wants to be a trace.
+pub(crate) fn is_trace(first: &[u8]) -> bool {
+    first.starts_with(&MAGIC)
+}
+
 /// The stored form.
 pub(crate) fn encode(header: &Header) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(header)?;

@@ -85,6 +85,12 @@ pub enum ImportError {
         /// The source.
         path: PathBuf,
     },
+    /// A trace already.
+    #[error("{} is a Freehold trace already: there is nothing to import", path.display())]
+    Trace {
+        /// The source.
+        path: PathBuf,
+    },
     /// No known format.
     #[error(
         "{} is neither a heaptrack nor an mtrace file nor a workload; name the format with --format if it is one",
@@ -165,7 +171,11 @@ pub fn import(
     }
     let read_error = |source| ImportError::Read { path: from.to_owned(), source };
     let mut lines = Lines::open(from).map_err(read_error)?;
-    let detected = detect(lines.peek().map_err(read_error)?);
+    let first = lines.peek().map_err(read_error)?;
+    if crate::head::is_trace(first) {
+        return Err(ImportError::Trace { path: from.to_owned() });
+    }
+    let detected = detect(first);
     if lines.file_len() == 0 {
         return Err(ImportError::Empty { path: from.to_owned() });
     }

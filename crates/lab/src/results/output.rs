@@ -79,11 +79,18 @@ impl Output {
             _ => Path::new("."),
         };
         // 0666 before the user's mask, as any other file.
-        Builder::new()
+        let made = Builder::new()
             .prefix(".freehold-")
             .suffix(".part")
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
+            .tempfile_in(folder);
+        // The reason alone: the file's passing name is nobody's business.
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::other(format!("there is no folder {}", folder.display()))
+            }
+            kind => kind.into(),
+        })
     }
 }
 
@@ -130,7 +137,10 @@ mod tests {
     fn what_cannot_be_written_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Output::at(folder.path()).is_err(), "a folder");
-        assert!(Output::at(&folder.path().join("missing/report.html")).is_err());
+        let missing =
+            Output::at(&folder.path().join("missing/report.html")).unwrap_err().to_string();
+        assert!(missing.ends_with("/missing"), "{missing}");
+        assert!(!missing.contains(".part"), "{missing}");
     }
 
     #[test]
