@@ -2,11 +2,14 @@
 //!
 //! Invariant: a path handed out names a file whose bytes are exactly those embedded. It lies in the
 //! user's cache folder (or, where that cannot be written or executed from, the temporary folder),
-//! in a folder named by the hash of the contents, so that two versions never meet.
+//! in a folder named by the hash of the contents, so that two versions never meet. `LD_PRELOAD` can
+//! name it, and programs may be run from there.
 
 use anyhow::{Context, Result, bail};
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -56,8 +59,14 @@ impl Embedded {
     }
 
     fn unpack_under(&self, root: &Path) -> Result<PathBuf> {
+        if !is_one_word(root) {
+            bail!("LD_PRELOAD cannot hold a path with spaces or colons");
+        }
         // Whoever may write to a folder may swap what is in it: both must be ours.
         make_private(root)?;
+        if forbids_programs(root) {
+            bail!("programs may not be run from there (noexec)");
+        }
         let folder = root.join(format!("{:016x}", fnv1a(self.bytes)));
         make_private(&folder)?;
         let path = folder.join(self.name);
@@ -97,9 +106,47 @@ fn make_private(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether the loader takes the path for one, for it knows no way to quote.
+fn is_one_word(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| b": \t\n".contains(byte))
+}
+
+/// Whether what lies in the folder may not be executed, nor mapped as code.
+fn forbids_programs(folder: &Path) -> bool {
+    let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else { return true };
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the kernel writes the structure, which is valid when zero.
+    unsafe {
+        libc::statvfs(path.as_ptr(), found.as_mut_ptr()) == 0
+            && found.assume_init().f_flag & libc::ST_NOEXEC != 0
+    }
+}
+
 /// The 64-bit FNV-1a hash: a name for the contents, not a defence (the bytes are compared).
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_nothing_can_be_preloaded_from_is_not_taken() {
+        assert!(is_one_word(Path::new("/home/a/.cache")));
+        assert!(!is_one_word(Path::new("/home/a b/.cache")) && !is_one_word(Path::new("/a:b")));
+        let folder = tempfile::tempdir().unwrap();
+        let file = Embedded { name: "file", bytes: b"bytes" };
+        assert!(file.unpack_under(&folder.path().join("in one word")).is_err());
+        assert!(!folder.path().join("in one word").exists(), "refused before anything was made");
+        let path = file.unpack_under(&folder.path().join("word")).unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"bytes");
+        // Linux mounts it so wherever it was not told otherwise.
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let told = mounts.lines().find(|line| line.split(' ').nth(1) == Some("/proc")).unwrap();
+        assert_eq!(forbids_programs(Path::new("/proc")), told.contains("noexec"));
+        assert!(!forbids_programs(Path::new("/")));
+    }
 }
