@@ -58,7 +58,7 @@ fn options_reach_the_program_and_their_figures_come_back() {
     ]);
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}");
-    for variable in ["FREEHOLD_LIMIT=1G\n", "FREEHOLD_SECURE=on\n", "FREEHOLD_STATS=on\n"] {
+    for variable in ["FREEHOLD_LIMIT=1073741824\n", "FREEHOLD_SECURE=on\n", "FREEHOLD_STATS=on\n"] {
         assert!(shown.contains(variable), "{shown}");
     }
     assert!(said.contains("freehold run: heap at the end: "), "{said}");
@@ -70,4 +70,84 @@ fn options_reach_the_program_and_their_figures_come_back() {
 fn a_program_that_is_killed_leaves_no_figures_and_that_is_said() {
     let output = run(&["--", "sh", "-c", "kill -9 $$"]);
     assert!(text(&output.stderr).contains("no figures of the heap"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_is_wrong_is_said_as_record_says_it() {
+    let limit = run(&["--limit", "3X", "--", "true"]);
+    assert_eq!(limit.status.code(), Some(2), "before anything runs");
+    for (program, status, reason) in [
+        ("no-such-program-anywhere", 127, "PATH"),
+        ("/", 126, "folder"),
+        ("/etc/passwd", 126, "chmod"),
+    ] {
+        let output = run(&["--", program]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.contains(reason) && said.lines().count() == 1, "{said}");
+    }
+}
+
+/// As `kill`, `docker stop` and supervisors send it: to the command alone.
+#[test]
+fn a_signal_to_the_command_reaches_the_program() {
+    use std::io::Read;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
+    command.args(["run", "--", "sh", "-c", "echo begun; exec sleep 1000"]);
+    let piped = std::process::Stdio::piped;
+    let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+    // SAFETY: the child was not waited for, so its number is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    // Its standard output ends with the last process that has it.
+    assert_eq!(child.stdout.as_mut().unwrap().read_to_end(&mut Vec::new()).unwrap(), 0);
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(128 + libc::SIGTERM), "{said}");
+    assert!(said.contains("peak memory"), "the summary is printed all the same: {said}");
+}
+
+#[test]
+fn a_cache_folder_that_nothing_can_be_preloaded_from_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_freehold"))
+        .env("XDG_CACHE_HOME", folder.path().join("two words"))
+        .args(["run", "--", "sh", "-c", "cat /proc/self/maps"])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(text(&output.stdout).contains("libfreehold.so") && !said.contains("ld.so"), "{said}");
+}
+
+/// Where standard output takes no more, a sentence and status 1: no panic.
+#[test]
+fn what_cannot_be_printed_is_said() {
+    let full = std::path::Path::new("/dev/full");
+    if !full.exists() {
+        println!("skipped: this system has no /dev/full");
+        return;
+    }
+    for arguments in [
+        &["policies"][..],
+        &["policies", "--json"],
+        &["completions", "bash"],
+        &["man"],
+        &["run", "--library"],
+        &["study", "mesh", "--settings"],
+    ] {
+        let to = std::fs::File::create(full).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_freehold"))
+            .args(arguments)
+            .stdout(to)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .and_then(|child| child.wait_with_output())
+            .unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(
+            said.starts_with("freehold: cannot print: ") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
 }

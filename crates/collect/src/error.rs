@@ -60,3 +60,15 @@ pub enum RecordError {
         output: PathBuf,
     },
 }
+
+impl RecordError {
+    /// How a command ends by it: 126 or 127 if the program cannot be started, as shells say; 130 if it was
+    /// interrupted; 125 where only the recording failed.
+    pub fn status(&self) -> u8 {
+        match self {
+            RecordError::Launch { status, .. } => *status,
+            RecordError::Interrupted { .. } => 130,
+            _ => 125,
+        }
+    }
+}

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Starts the program. Descriptors, folder and the rest of the environment are the caller's.
-pub fn start(options: &Options, address: &str) -> Result<Child, RecordError> {
+pub(crate) fn start(options: &Options, address: &str) -> Result<Child, RecordError> {
     let Some((program, arguments)) = options.command.split_first() else {
         return Err(failure(OsStr::new(""), "no program is named".into(), 127));
     };
@@ -50,7 +50,8 @@ fn failure(program: &OsStr, reason: String, status: u8) -> RecordError {
     RecordError::Launch { program: program.to_string_lossy().into_owned(), reason, status }
 }
 
-fn explain(program: &OsStr, error: &io::Error) -> RecordError {
+/// Why a program could not be started: [`RecordError::Launch`].
+pub fn explain(program: &OsStr, error: &io::Error) -> RecordError {
     let found = find(program);
     match (error.kind(), &found) {
         (io::ErrorKind::NotFound, None) if program.as_bytes().contains(&b'/') => {
@@ -93,7 +94,7 @@ fn find(program: &OsStr) -> Option<PathBuf> {
 }
 
 /// Why a program that ran did not load the library, as far as its file tells.
-pub fn why_unrecorded(program: &OsStr) -> &'static str {
+pub(crate) fn why_unrecorded(program: &OsStr) -> &'static str {
     let Some(path) = find(program) else { return "its file is gone" };
     let privileged = fs::metadata(&path).is_ok_and(|m| m.mode() & 0o6000 != 0);
     if privileged {

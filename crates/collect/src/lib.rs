@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`record`] does all of it; [`finish_spool`] does the last step for a recording whose parent died;
-//! - [`error`] says what can go wrong.
+//! - [`error`] says what can go wrong; [`launch`] and [`signals`] start any program and stay beside it.
 //!
 //! Invariant: the program runs as it would alone. Its descriptors, signals and exit status are its
 //! own; whatever fails here ends the recording, never the program, and is said at the end.
@@ -22,12 +22,12 @@ mod door;
 mod drain;
 pub mod error;
 mod finish;
-mod launch;
+pub mod launch;
 mod live;
 mod lost;
 mod mapping;
 mod session;
-mod signals;
+pub mod signals;
 mod socket;
 mod spool;
 

@@ -1,25 +1,25 @@
-//! Signals that reach the recorder while the program runs.
+//! Signals that reach a command while the program that it started runs.
 //!
 //! A terminal sends Ctrl-C to the whole foreground group, so the program has its own; one sent to the
-//! recorder alone (`kill`) is meant for what it runs and is passed on. Either way the recorder stays
-//! to write the trace. What the caller had ignored stays ignored, here and in the program.
+//! command alone (`kill`) is meant for what it runs and is passed on. Either way the command stays
+//! to say what came of it. What the caller had ignored stays ignored, here and in the program.
 //!
 //! Invariant: the handler only loads and stores atomics and calls `kill`.
 
 use std::mem::zeroed;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The program, while it runs.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// A signal came when no program was running.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// The signal that came when no program was running; 0 for none.
+static INTERRUPTED: AtomicI32 = AtomicI32::new(0);
 
 const CAUGHT: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let child = CHILD.load(Ordering::SeqCst);
     if child == 0 {
-        INTERRUPTED.store(true, Ordering::SeqCst);
+        INTERRUPTED.store(signal, Ordering::SeqCst);
         return;
     }
     // SAFETY: the kernel hands a valid siginfo to a handler installed with SA_SIGINFO; kill may be
@@ -33,7 +33,7 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _context: *mut lib
 
 extern "C" fn ignore(_signal: i32) {}
 
-/// Catches what would end the recorder. Handlers, unlike ignored signals, do not reach the program.
+/// Catches what would end the command. Handlers, unlike ignored signals, do not reach the program.
 pub fn catch() {
     for signal in CAUGHT {
         install(signal, handle as *const () as usize, libc::SA_SIGINFO | libc::SA_RESTART);
@@ -60,12 +60,20 @@ fn install(signal: i32, handler: usize, flags: i32) {
     }
 }
 
-/// Names the program that signals are for; 0 for none.
+/// Names the program that signals are for; 0 for none. One that came while it was being started is passed on.
 pub fn pass_to(child: i32) {
     CHILD.store(child, Ordering::SeqCst);
+    if child == 0 {
+        return;
+    }
+    let early = INTERRUPTED.swap(0, Ordering::SeqCst);
+    if early != 0 {
+        // SAFETY: the child was not reaped yet.
+        unsafe { libc::kill(child, early) };
+    }
 }
 
-/// Whether a signal asked the recorder itself to stop.
+/// Whether a signal asked the command itself to stop.
 pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::SeqCst)
+    INTERRUPTED.load(Ordering::SeqCst) != 0
 }

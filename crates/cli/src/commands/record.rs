@@ -6,7 +6,7 @@
 use crate::embedded::RECORD;
 use crate::ui::Progress;
 use anyhow::Result;
-use freehold_collect::{Options, Outcome, RecordError, Stage, finish_spool, record};
+use freehold_collect::{Options, Outcome, Stage, finish_spool, record};
 use freehold_trace::Ending;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
   LD_PRELOAD=libjemalloc.so.2 freehold record -- ./server  on another allocator
   freehold record --finish build.fht                       after `freehold record` itself was killed
 
-While the program runs, events wait in FILE.spool beside the trace. Ctrl-C reaches the program; the
-recorder stays to write the trace. Recording ends with the program: processes that it leaves behind go
-on unrecorded. Not recorded, though never disturbed: statically linked programs, set-uid programs, and
+While the program runs, events wait in FILE.spool beside the trace. Ctrl-C reaches the program; the \
+recorder stays to write the trace. Recording ends with the program: processes that it leaves behind go \
+on unrecorded. Not recorded, though never disturbed: statically linked programs, set-uid programs, and \
 programs started with another LD_PRELOAD.
 
-Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started; 125
+Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started; 125 \
 if the recording failed or is not complete though the program succeeded.")]
 pub struct Args {
     /// The trace to write [default: the program's name with .fht, in this folder].
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("freehold record: {error}");
-            return Ok(status_of(&error).into());
+            return Ok(error.status().into());
         }
     };
     if args.json {
@@ -108,14 +108,6 @@ fn trace_of(path: &Path) -> PathBuf {
     match path.extension() {
         Some(extension) if extension == "spool" => path.with_extension(""),
         _ => path.to_owned(),
-    }
-}
-
-fn status_of(error: &RecordError) -> u8 {
-    match error {
-        RecordError::Launch { status, .. } => *status,
-        RecordError::Interrupted { .. } => crate::ui::EXIT_INTERRUPTED,
-        _ => EXIT_RECORDER,
     }
 }
 

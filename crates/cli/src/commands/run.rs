@@ -7,10 +7,12 @@
 mod heap;
 
 use crate::embedded::MALLOC;
+use crate::ui;
 use anyhow::{Context, Result};
+use freehold_collect::{launch, signals};
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,7 @@ use std::time::{Duration, Instant};
   freehold run --report r-%p.json -- make every process's statistics (.json, .xml, .om, else text)
   freehold run --library                  print the library's path, for LD_PRELOAD
 
-Not served, though never disturbed: statically linked programs, set-uid programs, and programs started
+Not served, though never disturbed: statically linked programs, set-uid programs, and programs started \
 with another LD_PRELOAD.
 
 Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started.")]
@@ -47,8 +49,8 @@ pub struct Args {
     #[arg(long)]
     secure: bool,
     /// Refuse requests once a process's heap holds so much: 500M, 2G (FREEHOLD_LIMIT).
-    #[arg(long, value_name = "BYTES")]
-    limit: Option<String>,
+    #[arg(long, value_name = "BYTES", value_parser = ui::bytes)]
+    limit: Option<u64>,
     /// Write a sampled heap profile for pprof when the program ends (FREEHOLD_PROFILE); %p is the process.
     #[arg(long, value_name = "FILE")]
     profile: Option<OsString>,
@@ -81,7 +83,7 @@ struct Cost {
 pub fn run(args: Args) -> Result<ExitCode> {
     let library = MALLOC.unpack()?;
     let Some((program, arguments)) = args.program.split_first() else {
-        println!("{}", library.display());
+        ui::print(format_args!("{}\n", library.display()))?;
         return Ok(ExitCode::SUCCESS);
     };
     let mut command = Command::new(program);
@@ -100,9 +102,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (pid, status) = match wait(&mut command)? {
         Ok(ended) => ended,
         Err(error) => {
-            eprintln!("freehold run: {} cannot be started: {error}", program.display());
-            let missing = error.kind() == io::ErrorKind::NotFound;
-            return Ok(ExitCode::from(if missing { 127 } else { 126 }));
+            let refusal = launch::explain(program, &error);
+            eprintln!("freehold run: {refusal}");
+            return Ok(ExitCode::from(refusal.status()));
         }
     };
     if !args.quiet {
@@ -126,7 +128,7 @@ fn set_options(command: &mut Command, args: &Args) {
             command.env(name, value);
         }
     }
-    let limit = args.limit.as_ref().map(OsString::from);
+    let limit = args.limit.map(|bytes| OsString::from(bytes.to_string()));
     for (value, name) in [
         (&limit, "FREEHOLD_LIMIT"),
         (&args.profile, "FREEHOLD_PROFILE"),
@@ -147,25 +149,38 @@ fn preload(mut ours: OsString) -> OsString {
     ours
 }
 
-/// Runs the program to its end; the inner error says why it could not be started. Signals from the
-/// terminal are the program's, not ours.
+/// Runs the program to its end; the inner error says why it could not be started. What the terminal sends is the
+/// program's, and what is sent to us alone is passed on to it.
 fn wait(command: &mut Command) -> Result<io::Result<(u32, ExitStatus)>> {
-    const TERMINAL: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
-    // SAFETY: SIG_IGN is a valid disposition; what it was before is kept.
-    let before = TERMINAL.map(|signal| unsafe { libc::signal(signal, libc::SIG_IGN) });
-    let restore = move || {
-        for (signal, disposition) in TERMINAL.into_iter().zip(before) {
-            // SAFETY: the disposition is the one that `signal` returned.
-            unsafe { libc::signal(signal, disposition) };
-        }
-        Ok(())
+    signals::catch();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(error)),
     };
-    // SAFETY: `signal` may be called between fork and exec.
-    let child = unsafe { command.pre_exec(restore) }.spawn();
-    Ok(match child {
-        Ok(mut child) => Ok((child.id(), child.wait().context("the program was lost")?)),
-        Err(error) => Err(error),
-    })
+    signals::pass_to(child.id() as i32);
+    let ended = await_end(child.id());
+    // Before the child is reaped: its number may be another's then.
+    signals::pass_to(0);
+    let status = ended.and_then(|()| child.wait()).context("the program was lost")?;
+    Ok(Ok((child.id(), status)))
+}
+
+/// Waits without reaping.
+fn await_end(child: u32) -> io::Result<()> {
+    loop {
+        let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: the kernel writes the structure.
+        let waited = unsafe {
+            libc::waitid(libc::P_PID, child, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT)
+        };
+        let error = io::Error::last_os_error();
+        if waited == 0 {
+            return Ok(());
+        }
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
 }
 
 fn code(status: ExitStatus) -> u8 {

@@ -56,7 +56,7 @@ pub fn tell(folder: &Path, pid: u32) -> Result<Vec<String>> {
     }
     let Some(main) = reports.iter().find(|report| report.pid == pid) else {
         return Ok(vec![match reports.len() {
-            0 => "no figures of the heap: the program was killed, called _exit, or does not load the library".to_owned(),
+            0 => "no figures of the heap: the program was killed, called _exit, never called malloc, or does not load the library".to_owned(),
             others => format!("no figures of the program's heap; {others} of its children left some"),
         }]);
     };
