@@ -91,6 +91,9 @@ fn main() -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         eprintln!("freehold: {}", ui::in_one_line(&error));
-        ExitCode::FAILURE
+        match error.is::<ui::WrongCommandLine>() {
+            true => ExitCode::from(ui::EXIT_USAGE),
+            false => ExitCode::FAILURE,
+        }
     })
 }

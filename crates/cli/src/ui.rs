@@ -1,7 +1,10 @@
-//! What every command shows and obeys: progress on standard error, and Ctrl-C.
+//! What every command shows and obeys: what it prints, progress on standard error, and Ctrl-C.
 
+use anyhow::{Context, Result};
+use freehold_lab::human;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +14,37 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// How a command ends after Ctrl-C, as shells expect: 128 + SIGINT.
 pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// How a command ends when its command line was wrong.
+pub const EXIT_USAGE: u8 = 2;
+
+/// What is wrong with the command line, where it takes more than the parser to see it. `main` ends with [`EXIT_USAGE`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongCommandLine(pub String);
+
+/// Prints to standard output. One that takes no more is an error, as `println!` would not have it.
+pub fn print(text: impl Display) -> Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}").and_then(|()| out.flush()).context("cannot print")
+}
+
+/// Reads a number of bytes, for options.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    match human::parse_bytes(text) {
+        Some(0) | None => Err("a number of bytes such as 4096, 64M or 2GiB is wanted".to_owned()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
 
 /// A progress bar on standard error that appears only when the work takes long and a person looks.
 pub struct Progress {
@@ -23,7 +57,7 @@ pub struct Progress {
 impl Progress {
     /// A bar that says `label` before its figures.
     pub fn new(label: &'static str) -> Self {
-        Self { label, began: Instant::now(), bar: None, shown: std::io::stderr().is_terminal() }
+        Self { label, began: Instant::now(), bar: None, shown: io::stderr().is_terminal() }
     }
 
     /// `done` of `total` (0 where it is not known) units are done.

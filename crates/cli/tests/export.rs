@@ -26,6 +26,7 @@ fn formats_by_name_and_by_ending() {
     let output = export(&golden(), &["--format", "csv", "-o", "-", "--process", "1"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
     let output = export(&golden(), &["-o", "what.xyz"]);
+    assert_eq!(output.status.code(), Some(2), "the command line is wrong");
     assert!(String::from_utf8(output.stderr).unwrap().contains("--format"));
 }
 

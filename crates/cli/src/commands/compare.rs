@@ -1,7 +1,8 @@
 //! `freehold compare`: record a program, replay it on everything, tell which is best.
 
 use super::replay::{self, How, ResultsFile};
-use crate::{embedded, ui};
+use crate::embedded;
+use crate::ui::{self, quoted};
 use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError};
 use freehold_lab::compare::Found;
@@ -24,7 +25,7 @@ use std::sync::atomic::AtomicBool;
   freehold compare --keep app.fht -- ./server   keep the trace for later
   freehold compare --on glibc,jemalloc,best-fit -o small.html -- ls -R /usr
 
-The program's own output passes through; a program that fails is compared all the same. Ctrl-C while
+The program's own output passes through; a program that fails is compared all the same. Ctrl-C while \
 it runs ends the program and goes on with what was recorded; a second one ends the comparison.
 
 {INSTALL_HELP}"))]
@@ -55,10 +56,7 @@ pub struct Args {
 /// Compares.
 pub fn run(args: Args) -> Result<ExitCode> {
     let own = embedded::allocators()?;
-    let selection = match replay::select(&args.on, &own) {
-        Ok(selection) => selection,
-        Err(usage) => return Ok(usage),
-    };
+    let selection = replay::select(&args.on, &own)?;
     // Whether the results can be written is asked before minutes are spent on them.
     let report = Output::at(&args.output)?;
     let results = args.results.as_deref().map(ResultsFile::at).transpose()?;
@@ -85,10 +83,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     replay::tell_of_omissions(&found.document);
     if args.json {
-        write_json(&mut std::io::stdout().lock(), &found.document)?;
+        write_json(&mut std::io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
-        println!();
-        replay::print(&found.document, &path)?;
+        ui::print("\n")?;
+        replay::print(&found.document, &path).context("cannot print")?;
     }
     let page = page(&args, &found, &heat, &warnings);
     report.write(|to| to.write_all(page.as_bytes()))?;
@@ -96,7 +94,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         results.write(&found)?;
     }
     if !args.json {
-        println!("\nThe whole report: {}", args.output.display());
+        ui::print(format_args!("\nThe whole report: {}\n", args.output.display()))?;
     }
     Ok(replay::ended(&found.document))
 }
@@ -105,9 +103,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn failed_recording(error: anyhow::Error) -> Result<ExitCode> {
     match error.downcast_ref() {
         Some(RecordError::Interrupted { .. }) => Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
-        Some(RecordError::Launch { status, .. }) => {
+        Some(refusal @ RecordError::Launch { .. }) => {
             eprintln!("freehold: {}", ui::in_one_line(&error));
-            Ok(ExitCode::from(*status))
+            Ok(ExitCode::from(refusal.status()))
         }
         _ => Err(error),
     }
@@ -179,8 +177,10 @@ fn examine(
 }
 
 fn page(args: &Args, found: &Found, heat: &HeatMap, warnings: &[String]) -> String {
-    let kept =
-        args.keep.as_ref().map_or_else(|| "app.fht".to_owned(), |path| quoted(path.as_os_str()));
+    let kept = args
+        .keep
+        .as_ref()
+        .map_or_else(|| "app.fht".to_owned(), |path| quoted(&path.to_string_lossy()));
     let story = Story {
         document: &found.document,
         circumstances: &found.circumstances,
@@ -197,7 +197,7 @@ fn page(args: &Args, found: &Found, heat: &HeatMap, warnings: &[String]) -> Stri
 fn command_line(args: &Args) -> String {
     let mut words = vec!["freehold compare".to_owned()];
     if args.on != "all" {
-        words.push(format!("--on {}", quoted(args.on.as_ref())));
+        words.push(format!("--on {}", quoted(&args.on)));
     }
     if let Some(limit) = args.how.limit {
         words.push(format!("--limit {limit}"));
@@ -210,17 +210,7 @@ fn command_line(args: &Args) -> String {
     }
     if !args.program.is_empty() {
         words.push("--".to_owned());
-        words.extend(args.program.iter().map(|word| quoted(word)));
+        words.extend(args.program.iter().map(|word| quoted(&word.to_string_lossy())));
     }
     words.join(" ")
-}
-
-/// A word as a shell reads it back.
-fn quoted(word: &std::ffi::OsStr) -> String {
-    let text = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }

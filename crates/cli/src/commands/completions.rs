@@ -1,5 +1,6 @@
 //! `freehold completions`: completions for a shell, from the same definitions as `--help`.
 
+use crate::ui;
 use anyhow::Result;
 use clap_complete::Shell;
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ pub struct Args {
 
 /// Prints the completions.
 pub fn run(args: Args) -> Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut crate::command(), "freehold", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::command(), "freehold", &mut script);
+    ui::print(String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

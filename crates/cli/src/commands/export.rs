@@ -1,7 +1,7 @@
 //! `freehold export`: a trace as Parquet, CSV or pprof.
 
-use crate::ui;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::ui::{self, WrongCommandLine};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use freehold_lab::results::Output;
 use freehold_trace::export::{Control, ExportError, csv, parquet, pprof};
@@ -91,8 +91,11 @@ fn by_ending(output: &Path) -> Result<Format> {
         (".pprof", Format::Pprof),
     ];
     let found = endings.iter().find(|(ending, _)| name.ends_with(ending));
-    let unknown = || anyhow!("{name} does not end as a known format does: name one with --format");
-    found.map(|(_, format)| *format).ok_or_else(unknown)
+    let unknown = || {
+        let what = "does not end as a known format does: name one with --format";
+        WrongCommandLine(format!("{name} {what}"))
+    };
+    Ok(found.map(|(_, format)| *format).ok_or_else(unknown)?)
 }
 
 fn choose(trace: &Trace, args: &Args) -> Result<(Records, u64)> {

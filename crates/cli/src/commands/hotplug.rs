@@ -220,7 +220,8 @@ fn apply(args: &ApplyArgs) -> Result<ExitCode> {
     let quiet = args.plan.look.json;
     let tell = |done: &Done| {
         if !quiet {
-            println!("{}", text::done(done));
+            // Who does not listen any more does not stop what was begun.
+            let _ = writeln!(io::stdout(), "{}", text::done(done));
         }
     };
     let done = apply::apply(&tree, &plan, &mut writer, &|| ui::is_raised(&stop), tell);

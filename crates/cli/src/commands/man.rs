@@ -1,5 +1,6 @@
 //! `freehold man`: the manual pages, from the same definitions as `--help`.
 
+use crate::ui;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +22,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(folder) => clap_mangen::generate_to(crate::command(), &folder).with_context(|| {
             format!("the manual pages cannot be written to {}", folder.display())
         })?,
-        None => clap_mangen::Man::new(crate::command()).render(&mut std::io::stdout())?,
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(crate::command()).render(&mut page)?;
+            ui::print(String::from_utf8_lossy(&page))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

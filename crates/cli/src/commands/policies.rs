@@ -1,6 +1,8 @@
 //! `freehold policies`: the registry of policies and models, for people and programs.
 
+use crate::ui;
 use anyhow::Result;
+use freehold_core::policy::PolicyInfo;
 use freehold_lab::models::{self, MODELS};
 use freehold_lab::results::SCHEMA_VERSION;
 use std::process::ExitCode;
@@ -12,7 +14,7 @@ use std::process::ExitCode;
   freehold policies --json
   freehold replay app.fht --on best-fit,buddy")]
 pub struct Args {
-    /// Print JSON: {\"schema_version\": 1, \"policies\": [{\"name\", \"about\", \"model\"}, …]}.
+    /// Print JSON: {"schema_version": 1, "policies": [{"name", "about", "model"}, …]}.
     #[arg(long)]
     json: bool,
 }
@@ -20,19 +22,18 @@ pub struct Args {
 /// Prints the list.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
-        let one = |policy: &freehold_core::policy::PolicyInfo| {
+        let one = |policy: &PolicyInfo| {
             let model = MODELS.contains(policy);
             serde_json::json!({ "name": policy.name, "about": policy.about, "model": model })
         };
         let policies: Vec<_> = models::all().map(one).collect();
         let document =
             serde_json::json!({ "schema_version": SCHEMA_VERSION, "policies": policies });
-        println!("{document:#}");
+        ui::print(format_args!("{document:#}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let longest = models::all().map(|policy| policy.name.len()).max().unwrap_or(0);
-    for policy in models::all() {
-        println!("{:longest$}  {}", policy.name, policy.about);
-    }
+    let line = |policy: &PolicyInfo| format!("{:longest$}  {}\n", policy.name, policy.about);
+    ui::print(models::all().map(line).collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }

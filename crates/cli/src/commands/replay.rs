@@ -1,7 +1,8 @@
 //! `freehold replay`: one trace on policies and allocators, as one table.
 
-use crate::{embedded, ui};
-use anyhow::{Context, Result, bail};
+use crate::embedded;
+use crate::ui::{self, WrongCommandLine};
+use anyhow::{Context, Result};
 use freehold_lab::compare::{self, Found, Plan, Stage};
 use freehold_lab::human;
 use freehold_lab::real::INSTALL_HELP;
@@ -9,13 +10,10 @@ use freehold_lab::report::{self, Verdict};
 use freehold_lab::results::{Document, Output, write_json, write_parquet};
 use freehold_lab::selection::Selection;
 use freehold_trace::{ProcessId, Trace};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-
-/// How a command ends when its command line was wrong.
-const EXIT_USAGE: u8 = 2;
 
 /// Replay a trace on policies (simulated, exact) and on real allocators (measured).
 #[derive(clap::Args)]
@@ -27,8 +25,11 @@ const EXIT_USAGE: u8 = 2;
 
 {INSTALL_HELP}
 
-The results of policies are the same, byte for byte, on every machine. With -o, the machine and the
-time the simulation took go to a second file beside it (results.machine.json)."))]
+The results of policies are the same, byte for byte, on every machine. With -o, the machine and the \
+time the simulation took go to a second file beside it (results.machine.json).
+
+Exit status: 0 all was replayed; 1 the trace is damaged (what is sound was replayed), or nothing could \
+be; 2 the command line was wrong; 130 interrupted."))]
 pub struct Args {
     /// The trace, from `freehold record` or `freehold import`.
     trace: PathBuf,
@@ -51,7 +52,7 @@ pub struct Args {
 pub struct How {
     /// Memory that each policy and allocator may have, such as 64M or 2GiB. Without it a policy
     /// has four times the peak of live bytes.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = ui::bytes)]
     pub limit: Option<u64>,
     /// Replay this process of the trace instead of the one with most events.
     #[arg(long, value_name = "N")]
@@ -61,20 +62,10 @@ pub struct How {
     pub runs: Option<u32>,
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
-    match human::parse_bytes(text) {
-        Some(0) | None => Err("a number of bytes such as 4096, 64M or 2GiB is wanted".to_owned()),
-        Some(bytes) => Ok(bytes),
-    }
-}
-
 /// Replays and prints.
 pub fn run(args: Args) -> Result<ExitCode> {
     let own = embedded::allocators()?;
-    let selection = match select(&args.on, &own) {
-        Ok(selection) => selection,
-        Err(usage) => return Ok(usage),
-    };
+    let selection = select(&args.on, &own)?;
     let output = args.output.as_deref().map(ResultsFile::at).transpose()?;
     let trace = Trace::open(&args.trace)?;
     let interrupted = ui::interrupted();
@@ -83,9 +74,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     tell_of_omissions(&found.document);
     if args.json {
-        write_json(&mut std::io::stdout().lock(), &found.document)?;
+        write_json(&mut io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
-        print(&found.document, &args.trace)?;
+        print(&found.document, &args.trace).context("cannot print")?;
     }
     if let Some(output) = output {
         output.write(&found)?;
@@ -93,18 +84,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ended(&found.document))
 }
 
-/// Failure where nothing at all could be replayed.
+/// Failure where nothing at all could be replayed, or not the whole trace.
 pub fn ended(document: &Document) -> ExitCode {
-    if document.results.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match document.results.is_empty() || !document.trace.damage.is_empty() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
 }
 
-/// Reads `--on`; on a name that means nothing, says so and gives the exit code.
-pub fn select(list: &str, own: &[(&'static str, PathBuf)]) -> Result<Selection, ExitCode> {
+/// Reads `--on`.
+///
+/// # Errors
+/// On a name that means nothing.
+pub fn select(list: &str, own: &[(&'static str, PathBuf)]) -> Result<Selection> {
     let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
-    Selection::parse(list, &own).map_err(|error| {
-        eprintln!("freehold: --on {list}: {error}");
-        ExitCode::from(EXIT_USAGE)
-    })
+    let wrong = |error| WrongCommandLine(format!("--on {list}: {error}"));
+    Ok(Selection::parse(list, &own).map_err(wrong)?)
 }
 
 /// Replays with a progress bar; `None` when interrupted.
@@ -158,20 +153,20 @@ pub fn tell_of_omissions(document: &Document) {
 }
 
 /// Prints what was replayed, the tables and the answer.
-pub fn print(document: &Document, trace: &Path) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+pub fn print(document: &Document, trace: &Path) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     writeln!(out, "{}", headline(document, trace))?;
     if let Some(others) = other_processes(document) {
         writeln!(out, "{others}")?;
     }
     writeln!(out)?;
-    let colour = std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let colour =
+        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     writeln!(out, "{}", report::tables(&document.results, colour))?;
     for sentence in Verdict::of(&document.results).plain() {
         writeln!(out, "{sentence}")?;
     }
-    Ok(())
+    out.flush()
 }
 
 fn headline(document: &Document, trace: &Path) -> String {
@@ -234,7 +229,10 @@ impl ResultsFile {
         let parquet = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => false,
             Some("parquet") => true,
-            _ => bail!("{}: results are written as .json or .parquet", path.display()),
+            _ => {
+                let what = "results are written as .json or .parquet";
+                return Err(WrongCommandLine(format!("{}: {what}", path.display())).into());
+            }
         };
         let results = Output::at(path)?;
         let circumstances = Output::at(&path.with_extension("machine.json"))?;

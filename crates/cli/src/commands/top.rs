@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
   freehold top 1234 --json | jq '.heaps[0].in_use'
   freehold top 1234 --format openmetrics --once > metrics.om
 
-Sizes are those of blocks, not what was asked for. `cached` blocks are free, but a thread's; `free` ones
+Sizes are those of blocks, not what was asked for. `cached` blocks are free, but a thread's; `free` ones \
 are nobody's, and their pages go back when the program rests.
 
-Exit status: 0 shown (also when the program ends meanwhile); 1 it cannot be read; 2 the command line was
+Exit status: 0 shown (also when the program ends meanwhile); 1 it cannot be read; 2 the command line was \
 wrong; 130 interrupted.")]
 pub struct Args {
     /// The process.

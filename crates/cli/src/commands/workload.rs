@@ -1,5 +1,6 @@
 //! `freehold workload`: the programs that come with the command, to be recorded, replayed or looked at.
 
+use crate::ui;
 use anyhow::{Context, Result, bail};
 use freehold_lab::shared_heap::{self, SCHEMES};
 use freehold_lab::simulate::busiest;
@@ -81,7 +82,8 @@ fn placed(trace: &Path) -> Result<ExitCode> {
     shared_heap::switch_on(SCHEMES[3].name, 2, false)?;
     let trace = Trace::open(trace)?;
     let process = busiest(&trace).context("the trace has no process")?;
-    println!("{}", serde_json::to_string(&tlb::look_here(&trace, process)?)?);
+    let placed = serde_json::to_string(&tlb::look_here(&trace, process)?)?;
+    ui::print(format_args!("{placed}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

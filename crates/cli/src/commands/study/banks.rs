@@ -40,7 +40,7 @@ const QUICK: &[&str] = &[
   trace-cmd report trace.dat > pages.txt                    the same out of trace-cmd's binary file
   freehold study banks --quick --trace pages.txt            a recorded machine besides
 
-In --out: report.html, results.json and runs.parquet (the same bytes for the same settings), and times.json (real
+In --out: report.html, results.json and runs.parquet (the same bytes for the same settings), and times.json (real \
 time of table 6.1's sequence on this machine). The default takes ten minutes or so, --quick one.")]
 pub struct Args {
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct Args {
 /// Runs, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.chosen.settings {
-        print!("{}", banks::DEFAULT);
+        ui::print(banks::DEFAULT)?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(banks::DEFAULT, QUICK)?)?;

@@ -1,5 +1,6 @@
 //! Which settings a study runs with: its default, `--quick`, a file, every `--set`, in this order.
 
+use crate::ui;
 use anyhow::{Context, Result};
 use freehold_lab::studies::settings::Settings;
 use std::fs;
@@ -50,16 +51,7 @@ impl Chosen {
         if self.quick {
             words.push("--quick".to_owned());
         }
-        words.extend(self.set.iter().map(|change| format!("--set {}", quoted(change))));
+        words.extend(self.set.iter().map(|change| format!("--set {}", ui::quoted(change))));
         words.join(" ")
-    }
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    if word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

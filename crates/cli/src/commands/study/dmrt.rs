@@ -27,7 +27,7 @@ const QUICK: &[&str] = &["attempts=10"];
   freehold study dmrt mine.toml                             a file that names only what differs
   freehold study dmrt --settings                            print every setting and its default
 
-In --out: report.html, results.json (the same bytes for the same settings) and attempts.parquet (a row
+In --out: report.html, results.json (the same bytes for the same settings) and attempts.parquet (a row \
 for every attempt).")]
 pub struct Args {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct Args {
 /// Runs, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.chosen.settings {
-        print!("{}", dmrt::DEFAULT);
+        ui::print(dmrt::DEFAULT)?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(dmrt::DEFAULT, QUICK)?)?;

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
   freehold study fragmentation mine.toml --out mine    with programs of one's own
   freehold study fragmentation --print                 print the study's file, and run nothing
 
-Traces go to --out and are used again by the next run; remove one to record it anew. A program whose
+Traces go to --out and are used again by the next run; remove one to record it anew. A program whose \
 tools are missing is told as missing.")]
 pub struct Args {
     /// A study of one's own, in the form of studies/fragmentation-traces.toml.
@@ -40,7 +40,7 @@ pub struct Args {
 /// Records, measures, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.print {
-        print!("{}", fragmentation::DEFAULT);
+        ui::print(fragmentation::DEFAULT)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (plan, studies) = plan(&args)?;

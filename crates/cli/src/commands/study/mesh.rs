@@ -37,7 +37,7 @@ const QUICK: &[&str] = &[
   freehold study mesh --settings                            print every setting and its default
   freehold study mesh --time                                time a million calls on 64x64, on one core
 
-In --out: report.html, results.json (the same bytes for the same settings) and runs.parquet (a row for
+In --out: report.html, results.json (the same bytes for the same settings) and runs.parquet (a row for \
 every run).")]
 pub struct Args {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct Args {
 /// Runs, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.chosen.settings {
-        print!("{}", mesh::DEFAULT);
+        ui::print(mesh::DEFAULT)?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(mesh::DEFAULT, QUICK)?)?;

@@ -58,13 +58,12 @@ impl Outputs {
         tables: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         let mut out = io::stdout().lock();
-        if json {
-            write_json(&mut out, results)?;
-        } else {
-            tables(&mut out)?;
-            writeln!(out, "\nThe whole report: {}", self.report.display())?;
-        }
-        Ok(())
+        let printed = match json {
+            true => write_json(&mut out, results),
+            false => tables(&mut out)
+                .and_then(|()| writeln!(out, "\nThe whole report: {}", self.report.display())),
+        };
+        printed.and_then(|()| out.flush()).context("cannot print")
     }
 }
 

@@ -245,11 +245,13 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
             locks.taken, locks.contended, locks.wait_s
         )?;
     }
-    writeln!(
-        out,
-        "\n{:18} {:>9} {:>12} {:>12} {:>9}",
-        "", "epsilon", "objects", "peak memory", "in use"
-    )?;
+    if !results.scaled.is_empty() {
+        writeln!(
+            out,
+            "\n{:18} {:>9} {:>12} {:>12} {:>9}",
+            "", "epsilon", "objects", "peak memory", "in use"
+        )?;
+    }
     for run in &results.scaled {
         let in_use = run.useful_bytes as f64 * 100.0 / run.peak_resident.max(1) as f64;
         let (objects, peak) = (run.useful_bytes, run.peak_resident);

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
   freehold study threads mine.toml          a file that names only what differs
   freehold study threads --settings         print every setting and its default
 
-In --out: report.html, results.json and runs.parquet (a row for every run). Ctrl-C ends the study with
+In --out: report.html, results.json and runs.parquet (a row for every run). Ctrl-C ends the study with \
 what was measured until then. Nothing else should run on the machine meanwhile.
 
 {INSTALL_HELP}"))]
@@ -48,7 +48,7 @@ pub struct Args {
 /// Measures, prints and writes.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.chosen.settings {
-        print!("{}", threads::DEFAULT);
+        ui::print(threads::DEFAULT)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.serve {
