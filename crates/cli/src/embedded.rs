@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_nothing_can_be_preloaded_from_is_not_taken() {
-        assert!(is_one_word(Path::new("/home/a/.cache")));
-        assert!(!is_one_word(Path::new("/home/a b/.cache")) && !is_one_word(Path::new("/a:b")));
+        assert!(is_one_word(Path::new("/a/.cache")));
+        assert!(!is_one_word(Path::new("/a b/.cache")) && !is_one_word(Path::new("/a:b")));
         let folder = tempfile::tempdir().unwrap();
         let file = Embedded { name: "file", bytes: b"bytes" };
         assert!(file.unpack_under(&folder.path().join("in one word")).is_err());
