@@ -2,8 +2,9 @@
 
 use crate::ui;
 use anyhow::{Context, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fs, io};
 
 /// Print the manual page, or write all of them to a folder.
 #[derive(clap::Args)]
@@ -11,7 +12,7 @@ use std::process::ExitCode;
   freehold man | man -l -
   freehold man --out ~/.local/share/man/man1")]
 pub struct Args {
-    /// Write freehold.1 and a page for each subcommand into this folder.
+    /// Write freehold.1 and a page for each subcommand into this folder; made if it is missing.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -19,14 +20,61 @@ pub struct Args {
 /// Prints or writes the pages.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.out {
-        Some(folder) => clap_mangen::generate_to(crate::command(), &folder).with_context(|| {
+        Some(folder) => write_all(&folder).with_context(|| {
             format!("the manual pages cannot be written to {}", folder.display())
         })?,
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(crate::command()).render(&mut page)?;
-            ui::print(String::from_utf8_lossy(&page))?;
+            ui::print(typeset(&String::from_utf8_lossy(&page)))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_all(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let drafts = tempfile::tempdir()?;
+    clap_mangen::generate_to(crate::command(), drafts.path())?;
+    for draft in fs::read_dir(drafts.path())? {
+        let draft = draft?;
+        let page = fs::read_to_string(draft.path())?;
+        fs::write(folder.join(draft.file_name()), typeset(&page))?;
+    }
+    Ok(())
+}
+
+/// The page with its examples and tables, which are the indented lines at its end, as they were written: a manual page would
+/// fill them into paragraphs.
+fn typeset(page: &str) -> String {
+    let Some((before, extra)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
+    let (title, extra) = match extra.strip_prefix("Examples:\n") {
+        Some(rest) => ("EXAMPLES", rest),
+        None => ("NOTES", extra),
+    };
+    let mut set = format!("{before}.SH {title}\n");
+    let mut as_written = false;
+    for line in extra.lines() {
+        let indented = line.starts_with("  ");
+        if indented != as_written {
+            set += if indented { ".nf\n" } else { ".fi\n" };
+            as_written = indented;
+        }
+        set += line;
+        set.push('\n');
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typeset;
+
+    #[test]
+    fn indented_lines_stay_as_they_are_and_others_are_filled() {
+        let page = ".SH OPTIONS\nnone\n.SH EXTRA\nExamples:\n  a    one\n  b    two\n\nA sentence\nin two lines.\n";
+        let set = ".SH OPTIONS\nnone\n.SH EXAMPLES\n.nf\n  a    one\n  b    two\n.fi\n\nA sentence\nin two lines.\n";
+        assert_eq!(typeset(page), set);
+        assert_eq!(typeset(".SH OPTIONS\nnone\n"), ".SH OPTIONS\nnone\n");
+    }
 }
