@@ -121,3 +121,23 @@ fn no_failing_call_breaks_the_heap() {
 fn a_long_program_leaves_nothing_behind() {
     program(None, 1500);
 }
+
+/// However short address space is: what a reservation holds can be had of it, whole, and one of 4 MiB serves a program.
+#[test]
+fn every_reservation_gives_what_it_should() {
+    const BANK: usize = 2 << 20;
+    for (longest, banks) in [(4 << 20, 1), (8 << 20, 3), (16 << 20, 7), (64 << 20, 31)] {
+        let heap = NodeHeap::new(FailingMachine::with_reservations(longest));
+        heap.set_key(1);
+        let cache = heap.attach().expect("a cache's page");
+        let small = heap.allocate(cache, 1000);
+        assert!(!small.is_null(), "a small block of {longest}");
+        // What lies in the first bank leaves the others.
+        let rest = (banks - 1) * BANK;
+        assert!(rest == 0 || !heap.allocate(cache, rest).is_null(), "{rest} bytes of {longest}");
+        assert!(heap.allocate(cache, longest).is_null(), "more than a reservation");
+        // SAFETY: the heap's own, freed once.
+        assert_eq!(unsafe { heap.free(cache, small) }, Ok(()));
+        assert_eq!(heap.check(), Ok(()));
+    }
+}

@@ -1,4 +1,4 @@
-/* 256 MiB of address space: requests beyond it are refused, and the heap lives on. */
+/* 256 MiB of address space: requests beyond it are refused, and the heap lives on. 20 and 16 MiB: it begins at all. */
 #include "check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +18,33 @@ static void fill(void) {
     free(again);
 }
 
+/* Two mebibytes at least of what is little more than the C library needs. */
+static void begin(void) {
+    int n = 0;
+    while (n < 2000 && malloc(1000)) n++;
+    CHECK(n == 2000);
+}
+
+/* The limit is for the program that comes, before its first allocation. */
+static void run(const char *program, const char *what, rlim_t bytes) {
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {bytes, bytes};
+        if (!setrlimit(RLIMIT_AS, &limit)) execl(program, program, what, (char *)0);
+        _exit(9);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
-        fill();
+        if (!strcmp(argv[1], "begin")) begin();
+        else fill();
         return broken != 0;
     }
-    /* The limit is for the program that comes, before its first allocation. */
-    struct rlimit limit = {256u << 20, 256u << 20};
-    CHECK(!setrlimit(RLIMIT_AS, &limit));
-    execl(argv[0], argv[0], "limited", (char *)0);
-    return 1;
+    run(argv[0], "limited", 256u << 20);
+    run(argv[0], "begin", 20u << 20);
+    run(argv[0], "begin", 16u << 20);
+    return broken != 0;
 }

@@ -7,7 +7,7 @@
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.
 
-use super::region::{Region, Run, Stretch};
+use super::region::{RECORD, Region, Run, Stretch};
 use super::supply::{Answer, Question, Supply};
 use super::{BANK, BANK_UNITS, UNIT};
 use crate::machine::Machine;
@@ -21,7 +21,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 pub const MAX_REGIONS: usize = 64;
 
 /// What is reserved, largest first, until the machine agrees, in bytes.
-const LADDER: [usize; 7] = [1 << 40, 1 << 37, 1 << 34, 1 << 32, 1 << 29, 1 << 26, 1 << 24];
+const LADDER: [usize; 9] =
+    [1 << 40, 1 << 37, 1 << 34, 1 << 32, 1 << 29, 1 << 26, 1 << 24, 1 << 23, 1 << 22];
 
 /// How often something is asked without the lock for one run, before it is asked at once: a room and a survey are enough
 /// but where several homes are short of memory.
@@ -431,16 +432,20 @@ fn open(
     len: usize,
     align: usize,
 ) -> bool {
-    // Room for the metadata (below one fiftieth) and for the alignment.
-    let Some(need) = len
+    let need = len
         .checked_add(align)
         .and_then(|units| units.checked_mul(UNIT))
-        .and_then(|bytes| bytes.checked_add(bytes / 50 + 4 * BANK))
-    else {
-        return false;
-    };
+        .and_then(|bytes| bytes.checked_next_multiple_of(BANK));
+    let Some(need) = need else { return false };
     let Some(from) = source(machine, supply, home) else { return false };
-    LADDER.iter().filter(|&&len| len >= need).any(|&len| region.open(machine, home, from, len))
+    let mut fitting = LADDER.iter().filter(|&&len| len - no_bank(len) >= need);
+    fitting.any(|&len| region.open(machine, home, from, len))
+}
+
+/// How much of a reservation may be no bank: a bank where the metadata of all fits into half of one, else less than one
+/// fiftieth and two ends.
+const fn no_bank(len: usize) -> usize {
+    if len / BANK * RECORD <= BANK / 2 { BANK } else { len / 50 + 2 * BANK }
 }
 
 /// Where pages of a home come from that belong to no bank: from there, or, while it is closed, where banks come from.
