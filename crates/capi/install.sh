@@ -6,6 +6,8 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=${1:-/usr/local}
+# The pkg-config file names it to programs built anywhere.
+case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
 to=${DESTDIR:-}$prefix
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")
 if [ -z "${LIBRARY:-}" ]; then
@@ -22,3 +24,6 @@ ln -sf libfreehold.so.1 "$to/lib/libfreehold.so"
 cp "$here/include/freehold.h" "$to/include/freehold.h"
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/freehold.pc.in" > "$to/lib/pkgconfig/freehold.pc"
 echo "installed: $to/lib/libfreehold.so.1, version $version"
+if [ -z "${DESTDIR:-}" ]; then
+  echo "Linked programs find it by \`ldconfig\` where $prefix/lib is the loader's, else by LD_LIBRARY_PATH=$prefix/lib"
+fi

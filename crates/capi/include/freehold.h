@@ -25,11 +25,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* As <stdlib.h> and <malloc.h> declare theirs. */
+#ifndef __cplusplus
+#define FREEHOLD_NOTHROW
+#elif __cplusplus >= 201103L
+#define FREEHOLD_NOTHROW noexcept
+#else
+#define FREEHOLD_NOTHROW throw()
+#endif
+
 #ifdef __cplusplus
 extern "C" {
-#define FREEHOLD_NOTHROW noexcept /* as <stdlib.h> and <malloc.h> declare theirs */
-#else
-#define FREEHOLD_NOTHROW
 #endif
 
 /* C23 7.24.3.4 and 7.24.3.5: free, told the size (and alignment) that was asked for. */
