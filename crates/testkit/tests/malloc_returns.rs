@@ -110,3 +110,19 @@ fn a_slab_with_a_block_in_use_stays_its_owners() {
     rest(&heap);
     heap.check().expect("whole");
 }
+
+#[test]
+fn a_thread_that_rests_keeps_one_stack_a_class_at_most() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    // One and a half stacks of 16 KiB each.
+    let sizes: Vec<usize> = (8..40).map(|step| step * 32).collect();
+    let blocks: Vec<_> =
+        sizes.iter().flat_map(|size| fill(&heap, cache, *size, 24 << 10)).collect();
+    free(&heap, cache, blocks);
+    rest(&heap);
+    let left = heap.machine().written_pages();
+    // Two or three pages of each class; six were there.
+    assert!(left <= 4 * sizes.len(), "{left} pages of {} classes", sizes.len());
+    heap.check().expect("whole");
+}

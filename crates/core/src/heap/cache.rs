@@ -132,7 +132,7 @@ pub struct Cache {
     pub(super) metered: Cell<bool>,
 
     // Cold from here on.
-    /// A full stack held back, and its length.
+    /// A full stack held back, and its length: of blocks too small for a depot, and in metered caches.
     pub(super) spare: [Cell<*mut Block>; CLASSES],
     pub(super) spare_len: [Cell<u16>; CLASSES],
     /// How many blocks the next refill takes; grows with use.

@@ -1,16 +1,16 @@
 //! What happens when a stack runs full, and every other way by which blocks leave a cache.
 //!
 //! ```text
-//! full:     becomes the spare stack; the spare stack before it goes to the depot      O(1)
+//! full:     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
 //!           or, when depots hold enough, goes back to bits, at most 64 blocks at once
 //! growing:  for each new slab, as much of other classes' depots goes back to bits
 //! foreign:  a block of another cache's slab goes back to its bits: `outbox`
 //! idle:     the purger turns depots into bits
 //! ```
 //!
-//! Two stacks a class, after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1: a program that
-//! swings around the edge of one stack does not pay for it. Blocks go back to bits in steps of about
-//! [`STEP`]: the worst call is short.
+//! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
+//! went (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, hold a second stack back instead; but nobody can take that
+//! from a thread that rests). Blocks go back to bits in steps of about [`STEP`]: the worst call is short.
 
 use super::cache::{Block, Cache};
 use super::depot::{HEADER, Magazine};
@@ -53,21 +53,18 @@ impl<M: Machine> NodeHeap<M> {
         if stocked {
             return self.part_with(cache, class, full, len);
         }
+        if size_of_class(class) >= HEADER {
+            return self.set_aside(cache, class, full, len);
+        }
         let spare = cache.spare.at(class).replace(full);
-        let spare_len = cache.spare_len.at(class).replace(len as u16) as usize;
+        cache.spare_len.at(class).set(len as u16);
         if !spare.is_null() {
-            self.set_aside(cache, class, spare, spare_len);
+            self.give_or_note(Some(cache), spare, usize::MAX);
         }
     }
 
-    /// A stack goes back to bits because depots hold enough; nor is one held back any more, for who frees so much and
-    /// falls idle then would keep it in memory: nobody else can take it.
+    /// A stack goes back to bits because depots hold enough.
     fn part_with(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
-        let spare = cache.spare.at(class).replace(ptr::null_mut());
-        if !spare.is_null() {
-            let len = cache.spare_len.at(class).replace(0) as usize;
-            self.set_aside(cache, class, spare, len);
-        }
         if len <= STEP {
             self.give_or_note(Some(cache), stack, usize::MAX);
         } else {
