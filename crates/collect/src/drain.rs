@@ -26,6 +26,15 @@ const SLEEP: Duration = Duration::from_millis(100);
 /// How much time may pass before what waits is stored.
 const LAG: Duration = Duration::from_secs(1);
 
+/// Events of a round that make another one worth while at once.
+const ENOUGH: u64 = SLOTS as u64 / 4;
+
+/// What a round came to.
+struct Round {
+    events: u64,
+    is_last: bool,
+}
+
 /// What the drain has done so far, for those who show it.
 #[derive(Default)]
 pub struct Tally {
@@ -55,19 +64,13 @@ impl Drain {
     /// Drains until the door says that all is over; gives the spool back.
     pub fn run(mut self) -> SpoolWriter {
         let mut stored = Instant::now();
-        let mut finished = false;
-        while !finished {
-            while let Ok(message) = self.messages.try_recv() {
-                finished |= self.hear(message);
-            }
-            let events = self.round();
+        let mut round = self.round();
+        while !round.is_last {
             if stored.elapsed() > LAG {
                 self.store_all();
                 stored = Instant::now();
             }
-            if events < SLOTS as u64 / 4 && !finished {
-                self.sleep();
-            }
+            round = if round.events < ENOUGH { self.sleep() } else { self.round() };
         }
         self.store_all();
         self.spool
@@ -94,6 +97,7 @@ impl Drain {
     fn end(&mut self, number: u32, leaving: Leaving) {
         let Some(mut process) = self.live.remove(&number) else { return };
         process.stop();
+        process.look();
         let events = process.drain(&mut self.spool);
         self.tally.events.fetch_add(events, Ordering::Relaxed);
         process.flush(&mut self.spool);
@@ -102,13 +106,20 @@ impl Drain {
         self.spool.fact(Kind::End, number, &end_fact(leaving, &lost));
     }
 
-    fn round(&mut self) -> u64 {
+    /// Looks at all rings, hears what the door says, and empties the rings: of what a process was given between look and
+    /// hearing, only what comes before what was seen.
+    fn round(&mut self) -> Round {
         self.doorbell.heartbeat.fetch_add(1, Ordering::Relaxed);
+        self.live.values_mut().for_each(Live::look);
+        let mut is_last = false;
+        while let Ok(message) = self.messages.try_recv() {
+            is_last |= self.hear(message);
+        }
         let spool = &mut self.spool;
         let events = self.live.values_mut().map(|process| process.drain(spool)).sum();
         self.tally.events.fetch_add(events, Ordering::Relaxed);
         self.tally.bytes.store(self.spool.bytes(), Ordering::Relaxed);
-        events
+        Round { events, is_last }
     }
 
     fn store_all(&mut self) {
@@ -119,15 +130,17 @@ impl Drain {
         self.spool.fact(Kind::Clock, 0, &FactWriter::default().number(rate));
     }
 
-    /// Sleeps until the doorbell rings. The fence orders `sleeping` against the last look at the
-    /// rings; it pairs with the one in the preload library's `ring_doorbell`.
-    fn sleep(&mut self) {
+    /// A round after which, if there was little to do, it sleeps until the doorbell rings. The fence orders `sleeping` against
+    /// the last look at the rings; it pairs with the one in the preload library's `ring_doorbell`.
+    fn sleep(&mut self) -> Round {
         self.doorbell.sleeping.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.round() < SLOTS as u64 / 4 {
+        let round = self.round();
+        if round.events < ENOUGH && !round.is_last {
             wait(&self.doorbell, SLEEP);
         }
         self.doorbell.sleeping.store(0, Ordering::SeqCst);
+        round
     }
 }
 

@@ -30,13 +30,15 @@ pub struct Live {
     busy: Vec<Busy>,
 }
 
-/// A ring that was in use when a round began.
+/// A ring that a round empties.
 #[derive(Clone, Copy)]
 struct Busy {
     thread: u32,
     state: u32,
     set: usize,
     ring: usize,
+    /// See [`Ring::next_tick`].
+    tick: u64,
 }
 
 /// The consumer's side of a ring.
@@ -61,55 +63,85 @@ impl Live {
         self.sets.push((set, [Ring::default(); RINGS]));
     }
 
-    /// Drains all rings once. How many events there were.
+    /// Notes the rings that there is something in.
+    pub fn look(&mut self) {
+        let mut busy = std::mem::take(&mut self.busy);
+        busy.clear();
+        // An open ring without events may get some that come after those of a ring passed already.
+        busy.extend(self.rings().filter(|at| at.state == ring::CLOSED || at.tick != 0));
+        self.busy = busy;
+    }
+
+    /// Empties the rings noted, those of one thread in the order in which it took them. How many events there were.
+    ///
+    /// While we look, rings are taken and closed, but nobody except us frees one. What a thread had put before what lies in a
+    /// ring noted was in closed rings by then; those that were passed when they were still free, or are of a set that we had
+    /// not heard of, are found by looking again. What it put later waits for the next round.
     pub fn drain(&mut self, spool: &mut SpoolWriter) -> u64 {
         let mut busy = std::mem::take(&mut self.busy);
-        self.look(&mut busy);
-        let mut events = 0;
-        for &at in &busy {
-            let (set, rings) = &mut self.sets[at.set];
-            let (head, slots) = set.ring(at.ring);
-            let form = spool.form();
-            let encoder = self.threads.entry(at.thread).or_insert_with(|| Encoder::new(form));
-            let mut store = |encoder: &mut Encoder, pace| {
-                spool.events(self.number, at.thread, encoder, pace);
-            };
-            let ended = rings[at.ring].drain(head, slots, encoder, &mut events, &mut store);
-            if at.state == ring::CLOSED {
-                head.set_free();
-            }
-            if ended {
-                store(encoder, Pace::Calm);
-                self.threads.remove(&at.thread);
-            }
+        self.look_again(&mut busy);
+        // Who has several has closed all but the last.
+        if busy.iter().any(|at| at.state == ring::CLOSED) {
+            busy.sort_by_key(|at| (at.thread, at.tick));
         }
+        let events = busy.iter().map(|&at| self.empty(at, spool)).sum();
+        busy.clear();
         self.busy = busy;
         events
     }
 
-    /// The rings in use, those of one thread in the order in which it took them. A ring that is taken later waits for the
-    /// next round: what its thread put before may lie in one that was passed already.
-    fn look(&self, busy: &mut Vec<Busy>) {
-        busy.clear();
-        for (number, (set, _)) in self.sets.iter().enumerate() {
-            for ring in 0..RINGS {
-                let (head, _) = set.ring(ring);
-                // The state first: a ring that is closed by now is whole by now.
-                let state = head.state();
-                if state == ring::USED || state == ring::CLOSED {
-                    let thread = head.rare.0.thread.load(Ordering::Relaxed);
-                    busy.push(Busy { thread, state, set: number, ring });
-                }
+    /// Adds the rings that threads had closed before they took those noted.
+    fn look_again(&self, busy: &mut Vec<Busy>) {
+        let seen = busy.len();
+        let mut next = 0;
+        for at in self.rings() {
+            let seen = &busy[..seen];
+            if seen.get(next).is_some_and(|was| (was.set, was.ring) == (at.set, at.ring)) {
+                next += 1;
+            } else if at.state == ring::CLOSED
+                && seen.iter().any(|later| later.thread == at.thread && later.tick > at.tick)
+            {
+                busy.push(at);
             }
         }
-        // Who has several has closed all but the last.
-        if busy.iter().any(|at| at.state == ring::CLOSED) {
-            busy.sort_by_key(|at| {
-                let (set, rings) = &self.sets[at.set];
-                let (head, slots) = set.ring(at.ring);
-                (at.thread, rings[at.ring].next_tick(head, slots))
-            });
+    }
+
+    /// Empties one ring. How many events there were.
+    fn empty(&mut self, at: Busy, spool: &mut SpoolWriter) -> u64 {
+        let (set, rings) = &mut self.sets[at.set];
+        let (head, slots) = set.ring(at.ring);
+        let form = spool.form();
+        let encoder = self.threads.entry(at.thread).or_insert_with(|| Encoder::new(form));
+        let mut store = |encoder: &mut Encoder, pace| {
+            spool.events(self.number, at.thread, encoder, pace);
+        };
+        let mut events = 0;
+        let ended = rings[at.ring].drain(head, slots, encoder, &mut events, &mut store);
+        if at.state == ring::CLOSED {
+            head.set_free();
         }
+        if ended {
+            store(encoder, Pace::Calm);
+            self.threads.remove(&at.thread);
+        }
+        events
+    }
+
+    /// All rings in use, in the order in which they lie.
+    fn rings(&self) -> impl Iterator<Item = Busy> {
+        let numbered = self.sets.iter().enumerate();
+        let all = numbered.flat_map(|(set, (shared, rings))| {
+            rings.iter().enumerate().map(move |(ring, own)| (set, ring, shared.ring(ring), own))
+        });
+        all.filter_map(|(set, ring, (head, slots), own)| {
+            // The state first: a ring that is closed by now is whole by now.
+            let state = head.state();
+            let in_use = state == ring::USED || state == ring::CLOSED;
+            in_use.then(|| {
+                let thread = head.rare.0.thread.load(Ordering::Relaxed);
+                Busy { thread, state, set, ring, tick: own.next_tick(head, slots) }
+            })
+        })
     }
 
     /// Stores what waits, so that a killed parent loses little.
@@ -139,17 +171,19 @@ impl Live {
 
 impl Ring {
     /// When what waits begins, or a little before; 0 where nothing waits.
+    #[inline]
     fn next_tick(&self, head: &RingHead, slots: &[Slot; SLOTS]) -> u64 {
         let range = head.published(self.tail, SLOTS as u64);
         if range.is_empty() {
             return 0;
         }
         let next = slots[range.start as usize & (SLOTS - 1)].get();
-        match next.kind() {
+        let tick = match next.kind() {
             Some(Kind::Clock) => next.1,
             Some(Kind::Wide) | None => self.epoch << TICK_BITS,
             Some(_) => self.epoch << TICK_BITS | next.low_tick(),
-        }
+        };
+        tick.max(1)
     }
 
     /// Takes everything there is. True if the thread's end was among it.

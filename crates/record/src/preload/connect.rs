@@ -3,6 +3,7 @@
 //! Invariant: the address is read from the environment once, before the program can change it, and
 //! stays; the doorbell, once mapped, stays mapped, in forked children too.
 
+use super::patience::Patience;
 use super::thread::Thread;
 use super::{process, sys};
 use crate::hello::{self, FORK, Hello, IMAGE, KEY_BYTES, MAGIC, MORE, NAME_BYTES, NOBODY, Welcome};
@@ -15,8 +16,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
 /// Longest wait for the parent's answer.
 const ANSWER_SECONDS: i64 = 10;
-/// Tries to find a free ring while closed ones wait for the drain.
-const TRIES: u32 = 50;
+/// Turns given to others before sleeping while closed rings wait for the drain.
+const TURNS: u32 = 50;
+/// One sleep for a closed ring to be free.
+const NAP_MS: i64 = 1;
 
 struct Address {
     name: [u8; NAME_BYTES],
@@ -141,14 +144,25 @@ fn more_locked(thread: &mut Thread) -> bool {
             return true;
         }
     }
-    for _ in 0..TRIES {
+    let (mut turns, mut patience) = (0, Patience::new());
+    // A closed ring is somebody's soon; one in use may be so for good.
+    while process::has_closed_rings() {
         ring_doorbell();
-        sys::pass();
+        if turns < TURNS {
+            sys::pass();
+            turns += 1;
+        } else {
+            sys::nap(NAP_MS);
+            if patience.is_over() {
+                process::end();
+                return false;
+            }
+        }
         if process::try_take(thread) {
             return true;
         }
     }
-    false
+    process::try_take(thread)
 }
 
 /// One exchange with the parent; the set that it gives is added.

@@ -7,7 +7,7 @@
 //!   thread.rs           the thread's own words: one comparison, two stores, done
 //!         │ anything else
 //!         ▼
-//!   slow.rs             no ring yet, a full ring, a new epoch, C++ in progress, recording over
+//!   slow.rs             no ring yet, a full ring (patience.rs), a new epoch, C++ in progress, recording over
 //!         │
 //!   process.rs          the process's ring sets; forgotten by the kernel when it forks
 //!   connect.rs          the talk with the parent, in raw system calls (sys.rs)
@@ -21,6 +21,7 @@ mod cxx;
 mod hooks;
 mod lifecycle;
 mod next;
+mod patience;
 mod process;
 mod slow;
 mod sys;

@@ -11,7 +11,7 @@
 
 use super::sys;
 use super::thread::Thread;
-use crate::ring::RingHead;
+use crate::ring::{CLOSED, RingHead};
 use crate::ring_set::{RINGS, RingSet, SET_BYTES, SLOTS};
 use core::ffi::c_void;
 use core::mem::size_of;
@@ -164,6 +164,12 @@ pub fn lose_interrupting() {
     if let Some(set) = set(0) {
         set.interrupting.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Whether there is a ring that is free as soon as the drain comes by.
+pub fn has_closed_rings() -> bool {
+    let is_closed = |head: &RingHead| head.state() == CLOSED;
+    (0..sets()).filter_map(set).any(|set| set.heads.iter().any(is_closed))
 }
 
 /// Takes a free ring for the thread, newest set first (older ones are more likely taken).

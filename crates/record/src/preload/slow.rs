@@ -4,6 +4,7 @@
 //! Invariant: `busy` is set while a thread is in here, so that what the C library allocates on our
 //! behalf is forwarded but not recorded, and nothing recurs.
 
+use super::patience::Patience;
 use super::thread::{NOTHING, Thread, WITHDRAWN, current};
 use super::{connect, cxx, lifecycle, process, sys};
 use crate::packed::{
@@ -15,10 +16,6 @@ use crate::ring_set::SLOTS;
 const POLLS: u32 = 100;
 /// One sleep for room.
 const NAP_MS: i64 = 20;
-/// Naps without a sign of life before asking whether the parent lives.
-const DOUBT_NAPS: u32 = 10;
-/// Naps without a sign of life before giving up on a parent that lives but does nothing: a minute.
-const PATIENCE_NAPS: u32 = 3_000;
 
 /// Puts an event whatever it takes.
 ///
@@ -138,8 +135,10 @@ fn put_all(thread: &mut Thread, wide: Option<Packed>, event: Packed, tick: u64) 
         put(thread, event);
     }
     if thread.ended {
-        // A free of the C library after our last destructor: take a ring for it, and give it back.
+        // A free of the C library after our last destructor: take a ring for it, and give it back. The drain has it for
+        // the next one only when it was awake.
         thread.detach();
+        connect::ring_doorbell();
     }
 }
 
@@ -171,16 +170,11 @@ fn make_room(thread: &mut Thread) -> bool {
         }
         core::hint::spin_loop();
     }
-    let mut naps = 0;
-    let mut heartbeat = connect::heartbeat();
+    let mut patience = Patience::new();
     while ring.announce_wait(&mut thread.pen, slots) {
         connect::ring_doorbell();
         sys::wait(&ring.rare.0.waiting, 1, NAP_MS);
-        let beat = connect::heartbeat();
-        naps = if beat == heartbeat { naps + 1 } else { 0 };
-        heartbeat = beat;
-        let dead = naps % DOUBT_NAPS == DOUBT_NAPS - 1 && !connect::parent_lives();
-        if dead || naps > PATIENCE_NAPS || process::is_stopped() {
+        if patience.is_over() {
             process::end();
             return false;
         }

@@ -219,6 +219,13 @@ pub fn pass() {
     unsafe { call(libc::SYS_sched_yield, 0, 0, 0, 0, 0, 0) };
 }
 
+/// Sleeps.
+pub fn nap(milliseconds: i64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
+    // SAFETY: the kernel reads the time.
+    unsafe { call(libc::SYS_nanosleep, &raw const time as usize, 0, 0, 0, 0, 0) };
+}
+
 /// Nanoseconds of the monotonic clock.
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
