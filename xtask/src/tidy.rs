@@ -3,6 +3,7 @@
 mod budgets;
 mod layers;
 mod links;
+mod results;
 mod safety;
 mod words;
 
@@ -38,6 +39,7 @@ const RULES: &[(&str, Rule)] = &[
     ("links lead somewhere", links::check),
     ("files keep to their budget", budgets::check),
     ("words are the glossary's", words::check),
+    ("recorded runs are told of", results::check),
 ];
 
 /// Runs every rule and prints what they find.
