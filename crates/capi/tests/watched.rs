@@ -120,7 +120,33 @@ fn reports_have_the_format_of_their_name() {
     let output = run(&program, &[], &[("FREEHOLD_REPORT", "/proc/no/such/folder")]);
     assert_passed("a report that cannot be written", &output);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("FREEHOLD_REPORT cannot be written"), "{said}");
+    assert!(said.contains("FREEHOLD_REPORT cannot be written: /proc/no/such/folder\n"), "{said}");
+}
+
+/// As root, `FREEHOLD_REPORT=/dev/stderr` or `/dev/null` put a file in the place of the device.
+fn a_report_does_not_replace_what_is_no_file() {
+    use std::io::Read;
+    use std::os::unix::fs::FileTypeExt;
+    let program = compile_linked("sites.c");
+    let pipe = file("pipe.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("every system has mkfifo").success());
+    // Both ways, so that neither end waits for the other.
+    let mut reader =
+        fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("our own pipe");
+    let name = pipe.to_str().expect("a path of ours");
+    assert_passed("sites.c", &run(&program, &[], &[("FREEHOLD_REPORT", name)]));
+    assert!(pipe.metadata().expect("it is there").file_type().is_fifo(), "a pipe as before");
+    let mut begin = [0; 12];
+    reader.read_exact(&mut begin).expect("what was written");
+    assert_eq!(&begin, b"{\"schema\":1,");
+    drop(reader);
+    // Without a reader it is refused, and the program ends.
+    let output = run(&program, &[], &[("FREEHOLD_REPORT", name)]);
+    assert_passed("a pipe without a reader", &output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be written"));
+    let beside = PathBuf::from(format!("{name}.part"));
+    assert!(!beside.exists(), "nothing is left beside it");
 }
 
 fn profiles_are_unbiased() {
@@ -218,6 +244,7 @@ freehold_testkit::trials! {
     hardened_frees_notice_at_once,
     counts_are_exact,
     reports_have_the_format_of_their_name,
+    a_report_does_not_replace_what_is_no_file,
     profiles_are_unbiased,
     a_profile_can_be_had_at_any_time_and_only_if_it_was_asked_for,
 }

@@ -116,7 +116,8 @@ impl File {
             let wrote = unsafe { libc::write(self.descriptor, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(wrote) {
                 Ok(wrote) if wrote > 0 => rest = rest.get(wrote..).unwrap_or(&[]),
-                _ => self.failed = true,
+                // SAFETY: every thread has an errno.
+                _ => self.failed = unsafe { *libc::__errno_location() } != libc::EINTR,
             }
         }
         self.len = 0;
@@ -145,8 +146,39 @@ pub(crate) fn write_to(descriptor: libc::c_int, work: impl FnOnce(&mut File)) ->
     !file.failed
 }
 
-/// Writes a whole file, or none. `path` ends with a zero.
+/// Writes a whole file, or none. What is no file (a pipe, a terminal, `/dev/null`) is written to as it stands: it must not be
+/// replaced by one. `path` ends with a zero.
 pub(crate) fn write_file(path: &[u8], work: impl FnOnce(&mut File)) -> bool {
+    match is_special(path) {
+        true => write_special(path, work),
+        false => write_regular(path, work),
+    }
+}
+
+fn is_special(path: &[u8]) -> bool {
+    let mut found = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the path is a C string; the kernel writes the structure, which is valid when zero.
+    unsafe {
+        libc::stat(path.as_ptr().cast(), found.as_mut_ptr()) == 0
+            && found.assume_init().st_mode & libc::S_IFMT != libc::S_IFREG
+    }
+}
+
+fn write_special(path: &[u8], work: impl FnOnce(&mut File)) -> bool {
+    // A pipe that nobody reads is refused: the program shall end.
+    const FLAGS: libc::c_int = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string, and the descriptor ours.
+    unsafe {
+        let descriptor = libc::open(path.as_ptr().cast(), FLAGS);
+        if descriptor < 0 || libc::fcntl(descriptor, libc::F_SETFL, 0) != 0 {
+            return false;
+        }
+        let whole = write_to(descriptor, work);
+        libc::close(descriptor) == 0 && whole
+    }
+}
+
+fn write_regular(path: &[u8], work: impl FnOnce(&mut File)) -> bool {
     let mut beside = [0; PATH_MAX + 8];
     let end = path.iter().position(|&byte| byte == 0).unwrap_or(path.len());
     let name = path.get(..end).unwrap_or(path).iter().chain(b".part");
@@ -162,7 +194,12 @@ pub(crate) fn write_file(path: &[u8], work: impl FnOnce(&mut File)) -> bool {
         }
         let whole = write_to(descriptor, work);
         let closed = libc::close(descriptor) == 0;
-        whole && closed && libc::rename(beside.as_ptr().cast(), path.as_ptr().cast()) == 0
+        let done =
+            whole && closed && libc::rename(beside.as_ptr().cast(), path.as_ptr().cast()) == 0;
+        if !done {
+            libc::unlink(beside.as_ptr().cast());
+        }
+        done
     }
 }
 
@@ -205,16 +242,19 @@ fn write_files() {
         let stats = Stats::take();
         let format = format_of(&path);
         let wrote = stats.is_some_and(|stats| write_file(&path, |file| stats.write(format, file)));
-        complain_unless(wrote || SILENT.load(Ordering::Relaxed), b"FREEHOLD_REPORT");
+        complain_unless(wrote || SILENT.load(Ordering::Relaxed), b"FREEHOLD_REPORT", &path);
     }
     if let Some(path) = PROFILE.for_this_process() {
-        complain_unless(crate::profile::write(&path), b"FREEHOLD_PROFILE");
+        complain_unless(crate::profile::write(&path), b"FREEHOLD_PROFILE", &path);
     }
 }
 
-fn complain_unless(wrote: bool, option: &[u8]) {
+fn complain_unless(wrote: bool, option: &[u8], path: &[u8]) {
     if !wrote {
-        for part in [b"freehold: the file of ".as_slice(), option, b" cannot be written\n"] {
+        let name = path.split(|&byte| byte == 0).next().unwrap_or(path);
+        for part in
+            [b"freehold: the file of ".as_slice(), option, b" cannot be written: ", name, b"\n"]
+        {
             HEAP.machine().complain(part);
         }
     }
