@@ -48,7 +48,13 @@ pub struct Options {
     #[command(subcommand)]
     what: Option<What>,
     /// Only rows whose name contains one of these, or is one after a =, separated by commas (also returns, blowup, latency, start-up and single-calls).
-    #[arg(long, global = true, value_name = "PATTERNS", default_value = "")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATTERNS",
+        default_value = "",
+        hide_default_value = true
+    )]
     only: String,
     /// Columns, separated by commas: names, or NAME=LIBRARY for any other preload library.
     #[arg(long, global = true, value_name = "LIST", default_value = allocators::DEFAULT)]

@@ -17,7 +17,7 @@ use std::time::Duration;
   cargo xtask guest --file libfreehold.so -- env LD_PRELOAD=/libfreehold.so ./program
   cargo xtask guest --out results -- sh -c 'dmesg >/out/dmesg'
 
-The command's first word is looked up here and taken along with its libraries; what is not found here is looked up
+The command's first word is looked up here and taken along with its libraries; what is not found here is looked up \
 in the guest, which has busybox's tools. The exit status is the command's.")]
 pub struct Options {
     /// Nodes with processors, equal shares of both.
@@ -46,7 +46,7 @@ pub struct Options {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Words for the kernel's command line.
-    #[arg(long, value_name = "WORDS", default_value = "")]
+    #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
     append: String,
     /// Use /dev/kvm. (In a virtual machine it may be offered and broken.)
     #[arg(long)]

@@ -37,10 +37,10 @@ pub struct Options {
     #[arg(long)]
     short: bool,
     /// Only these programs, separated by commas (see --list).
-    #[arg(long, value_name = "NAMES", default_value = "")]
+    #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
     only: String,
     /// Only cases whose name contains this.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     case: String,
     /// Only every Nth case, from the Kth: K/N, to share a long run among machines or hours.
     #[arg(long, value_name = "K/N", default_value = "1/1", value_parser = part)]

@@ -74,8 +74,10 @@ fn a_program_that_is_killed_leaves_no_figures_and_that_is_said() {
 
 #[test]
 fn what_is_wrong_is_said_as_record_says_it() {
-    let limit = run(&["--limit", "3X", "--", "true"]);
-    assert_eq!(limit.status.code(), Some(2), "before anything runs");
+    for limit in ["3X", "1000K"] {
+        let output = run(&["--limit", limit, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{limit}, before anything runs");
+    }
     for (program, status, reason) in [
         ("no-such-program-anywhere", 127, "PATH"),
         ("/", 126, "folder"),

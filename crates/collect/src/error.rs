@@ -18,7 +18,7 @@ pub enum RecordError {
         status: u8,
     },
     /// The place for the trace does not take a file.
-    #[error("{} cannot be written: {source}; name another file with --output", .path.display())]
+    #[error("{} cannot be written: {source}; name another file", .path.display())]
     Output {
         /// The file.
         path: PathBuf,

@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
     /// Only programs whose name contains this.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     only: String,
     /// Pairs of malloc and free a thread in the pair loop.
     #[arg(long, default_value_t = 3_000_000)]

@@ -98,7 +98,7 @@ pub fn ended(document: &Document) -> ExitCode {
 /// On a name that means nothing.
 pub fn select(list: &str, own: &[(&'static str, PathBuf)]) -> Result<Selection> {
     let own: Vec<(&str, &Path)> = own.iter().map(|(name, path)| (*name, path.as_path())).collect();
-    let wrong = |error| WrongCommandLine(format!("--on {list}: {error}"));
+    let wrong = |error| WrongCommandLine(format!("--on: {error}"));
     Ok(Selection::parse(list, &own).map_err(wrong)?)
 }
 

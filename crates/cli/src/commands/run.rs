@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     secure: bool,
     /// Refuse requests once a process's heap holds so much: 500M, 2G (FREEHOLD_LIMIT).
-    #[arg(long, value_name = "BYTES", value_parser = ui::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = limit)]
     limit: Option<u64>,
     /// Write a sampled heap profile for pprof when the program ends (FREEHOLD_PROFILE); %p is the process.
     #[arg(long, value_name = "FILE")]
@@ -68,6 +68,14 @@ pub struct Args {
         required_unless_present = "library"
     )]
     program: Vec<OsString>,
+}
+
+/// As `FREEHOLD_LIMIT` takes it.
+fn limit(text: &str) -> Result<u64, String> {
+    match ui::bytes(text)? {
+        0..0x10_0000 => Err("at least 1M is wanted".to_owned()),
+        bytes => Ok(bytes),
+    }
 }
 
 /// What a program cost, by the kernel's account of it and of all it waited for.

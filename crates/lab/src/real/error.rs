@@ -87,6 +87,12 @@ pub enum Trouble {
         /// The names there are.
         known: String,
     },
+    /// The path leads to nothing that can be preloaded.
+    #[error("cannot be preloaded: {reason}")]
+    NotPreloaded {
+        /// Why.
+        reason: String,
+    },
     /// The loader refused the library.
     #[error("{library} could not be loaded: {reason}")]
     NotLoaded {

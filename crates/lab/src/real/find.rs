@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::env;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -150,13 +151,14 @@ pub fn find(name: &str, extra: &[(&str, &Path)]) -> Result<Allocator, RealError>
         let known = known_names().collect::<Vec<_>>().join(", ");
         return Err(Trouble::UnknownName { known }.of(name));
     }
-    match Path::new(name).canonicalize() {
-        Ok(path) => Ok(Allocator::library(name, path)),
-        Err(error) => {
-            let library = PathBuf::from(name);
-            Err(Trouble::NotLoaded { library, reason: error.to_string() }.of(name))
-        }
+    let refused = |reason: String| Trouble::NotPreloaded { reason }.of(name);
+    let path = Path::new(name).canonicalize().map_err(|error| refused(error.to_string()))?;
+    // The loader knows no way to quote these.
+    if path.as_os_str().as_bytes().iter().any(|byte| b": \t\n".contains(byte)) {
+        let reason = "LD_PRELOAD cannot hold a path with spaces or colons; name a copy elsewhere";
+        return Err(refused(reason.to_owned()));
     }
+    Ok(Allocator::library(name, path))
 }
 
 impl Allocator {
@@ -251,7 +253,12 @@ mod tests {
         let unknown = find("jmalloc", &[]).unwrap_err().to_string();
         assert!(unknown.contains("jmalloc") && unknown.contains("jemalloc"), "{unknown}");
         let missing = find("./no-such-library.so", &[]).unwrap_err().to_string();
-        assert!(missing.contains("./no-such-library.so"), "{missing}");
+        assert!(missing.starts_with("./no-such-library.so: cannot be preloaded: "), "{missing}");
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("two words.so");
+        fs::write(&library, "").unwrap();
+        let split = find(library.to_str().unwrap(), &[]).unwrap_err().to_string();
+        assert!(split.contains("spaces") && split.contains("a copy"), "{split}");
     }
 
     #[test]
