@@ -18,6 +18,11 @@ pub const SMALL_MAX: usize = 1024;
 /// Where the linear steps of 16 bytes end and the eight steps per doubling begin, in bytes.
 const LINEAR_MAX: usize = 128;
 
+/// A block creeps if it grows by at most one such part of its length.
+const CREEP: usize = 4;
+/// What creeps gets one such part of its size as room.
+const SLACK: usize = 3;
+
 /// One of the [`CLASSES`] sizes, `0 ..= 71`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeClass(u8);
@@ -79,6 +84,18 @@ pub const fn class_of(size: usize) -> Option<SizeClass> {
     } else {
         None
     }
+}
+
+/// The class for what moves from a block of `have` bytes to one of `size`; `None` above [`MAX_CLASS_SIZE`]. What creeps
+/// will come back for the next step: it gets room, and so moves with every third class instead of each. What doubles
+/// (or shrinks) gets what was asked for.
+#[inline]
+pub const fn class_of_resized(have: usize, size: usize) -> Option<SizeClass> {
+    // Of a size below `have` the difference wraps.
+    let creeps = size.wrapping_sub(have) <= have / CREEP;
+    let roomy = size + if creeps { size / SLACK } else { 0 };
+    // Close to the largest class there is none with room.
+    class_of(if roomy <= MAX_CLASS_SIZE { roomy } else { size })
 }
 
 /// The smallest class that holds `size` bytes and whose blocks all start at multiples of `align`
@@ -181,6 +198,26 @@ mod tests {
             let class = class_of(size).expect("in range");
             assert!((class.size() - size) * 9 <= class.size(), "{size} in {class:?}");
         }
+    }
+
+    #[test]
+    fn what_creeps_gets_room_and_what_doubles_or_shrinks_gets_none() {
+        let size = |have, size| class_of_resized(have, size).map(SizeClass::size);
+        assert_eq!(
+            (size(64, 80), size(1024, 1025), size(1024, 1280)),
+            (Some(112), Some(1408), Some(1792))
+        );
+        assert_eq!(
+            (size(48, 64), size(1024, 1281), size(1024, 2048)),
+            (Some(64), Some(1408), Some(2048))
+        );
+        assert_eq!(
+            (size(1024, 400), size(1 << 20, 400), size(16, 0)),
+            (Some(416), Some(416), Some(16))
+        );
+        // Near the end: room as long as there is a class that has it.
+        assert_eq!((size(22528, 24576), size(22528, 24577)), (Some(32768), Some(26624)));
+        assert_eq!((size(MAX_CLASS_SIZE, MAX_CLASS_SIZE + 1), size(32, usize::MAX)), (None, None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
 use freehold_core::machine::Machine;
-use freehold_core::size_class::{SMALL_MAX, class_of, round_up};
+use freehold_core::size_class::{SMALL_MAX, class_of, class_of_resized, round_up};
 use freehold_os::Linux;
 
 /// The one heap.
@@ -194,7 +194,8 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
         if keeps(have, size) {
             return block;
         }
-        let new = class_of(size).map_or(ptr::null_mut(), |class| cache.take_class(class));
+        let class = class_of_resized(have, size);
+        let new = class.map_or(ptr::null_mut(), |class| cache.take_class(class));
         if !new.is_null() {
             // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap; the
             // caller gives the old one up.

@@ -19,7 +19,9 @@ use crate::frames::{UNIT, region::Run, runs::Runs};
 use crate::machine::Machine;
 use crate::place::{Home, MAX_NODES, NodeId};
 use crate::row::Row;
-use crate::size_class::{CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned};
+use crate::size_class::{
+    CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized,
+};
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -492,7 +494,10 @@ impl<M: Machine> NodeHeap<M> {
             let resized = self.resize_large(cache, address.addr(), size);
             return Ok(ptr::with_exposed_provenance_mut(resized));
         }
-        let new = self.allocate(cache, size);
+        let roomy = class_of_resized(have, size)
+            .map_or(ptr::null_mut(), |class| self.allocate_class(cache, class));
+        // Without memory for a block with room, one without.
+        let new = if roomy.is_null() { self.allocate(cache, size) } else { roomy };
         if !new.is_null() {
             // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap.
             unsafe { ptr::copy_nonoverlapping(address, new, have.min(size)) };
