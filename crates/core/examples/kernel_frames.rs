@@ -7,8 +7,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use freehold_core::frames::pages::migrate::{Eagerness, Migrator, Owner};
 use freehold_core::frames::pages::{
-    AllocError, Area, Bank, Frame, Frames, Fullest, Group, Kind, Memory, Request, SetupError,
-    Stats, Zone,
+    AllocError, Area, Bank, Frame, Frames, Fullest, Group, Grouped, Kind, Memory, Request,
+    SetupError, Stats, Zone,
 };
 
 /// 64 MiB from 1 MiB on, in banks of 4 MiB: what the boot loader's memory map says, on a small board. The first bank
@@ -17,10 +17,11 @@ const ZONE: Zone = Zone::new(Frame(256), 16_384 - 256, 1024);
 
 const BANKS: usize = 16;
 const FRAMES: usize = BANKS * 1024;
+const GROUPS: usize = Grouped::groups(FRAMES as u32, ZONE.bank_frames);
 
 /// Metadata in `.bss`: all-zero is valid. `Frames::needs` says at run time what a zone needs; these are its answers.
 struct Metadata {
-    groups: [Group; FRAMES / 64],
+    groups: [Group; GROUPS],
     page_blocks: [u8; FRAMES / 512],
     areas: [Area; BANKS],
     sets: [Bank; BANKS],
@@ -50,7 +51,7 @@ impl<T> BootCell<T> {
 
 static METADATA: BootCell<Metadata> = BootCell {
     value: UnsafeCell::new(Metadata {
-        groups: [Group::EMPTY; FRAMES / 64],
+        groups: [Group::EMPTY; GROUPS],
         page_blocks: [0; FRAMES / 512],
         areas: [Area::EMPTY; BANKS],
         sets: [Bank::EMPTY; BANKS],

@@ -1,9 +1,8 @@
 //! Adaptive-buddy: a pool of banks for the kernel, one for users, the rest off (Panwar 2015, section 4.2).
 
-use super::policy::Picked;
 use super::pooled::{Pooled, Rule, Table};
 use super::pools::{Choice, Pools, USER};
-use super::request::Request;
+use super::request::{Request, SetId};
 use crate::machine::Probe;
 
 /// Panwar's pools, with [lists for each bank](super::pools).
@@ -13,6 +12,17 @@ pub type Adaptive = Pooled<Recent>;
 /// became true last; and so on until it does not serve, so pages are reused while they are in caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Recent;
+
+#[inline(never)]
+fn for_user_slow<Q: Probe>(
+    pools: &mut Pools,
+    table: &mut Table<'_>,
+    wanted: Request,
+    probe: &mut Q,
+) -> Option<SetId> {
+    let set = pools.find(table, USER, wanted.order, Choice::Recent, probe);
+    set.or_else(|| pools.for_user_elsewhere(table, wanted, USER, probe))
+}
 
 impl Rule for Recent {
     const FOR_KERNEL: Choice = Choice::Recent;
@@ -28,11 +38,11 @@ impl Rule for Recent {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
-        match pools.take_from(table, USER, wanted.order, Choice::Recent, probe) {
-            Some(picked) => Some(picked),
-            None => pools.for_user_elsewhere(table, wanted, USER, probe),
+    ) -> Option<SetId> {
+        if let Some(hot) = pools.hot(table, USER, wanted.order, probe) {
+            return Some(hot);
         }
+        for_user_slow(pools, table, wanted, probe)
     }
 
     fn for_user_awake<Q: Probe>(
@@ -41,7 +51,7 @@ impl Rule for Recent {
         _: &mut Table<'_>,
         _: Request,
         _: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         None // The thesis knows one node at a time.
     }
 
@@ -51,8 +61,8 @@ impl Rule for Recent {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
-        pools.take_from(table, USER, wanted.order, Choice::Fullest, probe)
+    ) -> Option<SetId> {
+        pools.find(table, USER, wanted.order, Choice::Fullest, probe)
     }
 
     fn reserve(&self) -> Option<u32> {

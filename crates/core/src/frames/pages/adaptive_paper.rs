@@ -61,7 +61,7 @@ impl AdaptivePaper {
         })
     }
 
-    fn kernel<Q: Probe>(table: &mut Table<'_>, order: u8, probe: &mut Q) -> Option<Picked> {
+    fn kernel<Q: Probe>(table: &mut Table<'_>, order: u8, probe: &mut Q) -> Option<Picked<Listed>> {
         if let Some(at) = table.smallest(KERNEL, order, probe) {
             return Some((at, KERNEL));
         }
@@ -96,7 +96,7 @@ impl Policy for AdaptivePaper {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         if wanted.kind.class() == Class::Kernel {
             return Self::kernel(table, wanted.order, probe);
         }
@@ -117,11 +117,11 @@ impl Policy for AdaptivePaper {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         table.smallest(USER, wanted.order, probe).map(|at| (at, USER))
     }
 
-    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: SetId, _: &mut Q) {}
+    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: SetId, _: bool, _: &mut Q) {}
 
     fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         table.move_set(set, |_, _| ELSEWHERE, probe);

@@ -229,12 +229,13 @@ impl<'m, P: Policy> Frames<'m, P> {
     #[inline]
     fn hand_out<Q: Probe>(
         &mut self,
-        (at, rest): (u32, usize),
+        picked: <P::Store as Store>::Picked,
         wanted: Request,
         probe: &mut Q,
     ) -> Frame {
-        let set = self.table.take(at, wanted.order, wanted.kind, rest, probe);
-        self.policy.settle(&mut self.table, set, probe);
+        let set = P::Store::set_of(&self.table, picked);
+        let (at, relisted) = self.table.take(picked, set, (wanted.order, wanted.kind), probe);
+        self.policy.settle(&mut self.table, set, relisted, probe);
         self.table.global(at)
     }
 
@@ -250,17 +251,24 @@ impl<'m, P: Policy> Frames<'m, P> {
         probe: &mut Q,
     ) -> Result<(), FreeError> {
         let at = self.table.local(frame).ok_or(FreeError::Foreign(frame))?;
-        let kind = match P::Store::begins(&self.table, at) {
-            Begins::Used(has, kind) if has == order => kind,
-            Begins::Used(has, _) => return Err(FreeError::Order(frame, has)),
-            Begins::Free(_) => return Err(FreeError::Twice(frame)),
-            Begins::Tail => return Err(FreeError::Inside(frame)),
-            Begins::Hole => return Err(FreeError::Foreign(frame)),
-        };
         let area = |table: &Table<'_, P::Store>, at| self.policy.area(table, at);
-        let set = self.table.give(at, order, kind, area, probe);
-        self.policy.settle(&mut self.table, set, probe);
+        let Some(given) = self.table.give((at, order), area, probe) else {
+            return Err(self.refusal(frame, at));
+        };
+        self.policy.settle(&mut self.table, given.set, given.relisted, probe);
         Ok(())
+    }
+
+    /// Why no block of the order that was said can be freed there.
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, frame: Frame, at: u32) -> FreeError {
+        match P::Store::begins(&self.table, at) {
+            Begins::Used(has, _) => FreeError::Order(frame, has),
+            Begins::Free(_) => FreeError::Twice(frame),
+            Begins::Tail => FreeError::Inside(frame),
+            Begins::Hole => FreeError::Foreign(frame),
+        }
     }
 
     fn state(&self, set: SetId) -> Result<SetState, SetError> {

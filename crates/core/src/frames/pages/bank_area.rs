@@ -43,7 +43,7 @@ pub fn pick<Q: Probe>(
     wanted: Request,
     depth: Depth,
     probe: &mut Q,
-) -> Option<Picked> {
+) -> Option<Picked<Listed>> {
     probe.step(Step::Inspect);
     let own = area_of(set, wanted.kind);
     if let Some(at) = table.smallest(own, wanted.order, probe) {

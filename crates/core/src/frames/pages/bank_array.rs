@@ -30,7 +30,7 @@ impl<const BITS: bool> BankArray<BITS> {
         wanted: Request,
         depth: Depth,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         if BITS {
             let set = self.first(wanted, depth, probe)?;
             return bank_area::pick(table, set, wanted, depth, probe);
@@ -122,7 +122,7 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         if let Some(picked) = self.sweep(table, wanted, Depth::Own, probe) {
             return Some(picked);
         }
@@ -141,12 +141,12 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         let own = self.sweep(table, wanted, Depth::Own, probe);
         own.or_else(|| self.sweep(table, wanted, Depth::Any, probe))
     }
 
-    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: bool, _: &mut Q) {
         self.note(table, set);
     }
 

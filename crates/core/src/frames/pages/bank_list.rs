@@ -61,7 +61,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
         list: usize,
         depth: Depth,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         probe.step(Step::Index);
         let cached = self.last[list].checked_sub(1).map(SetId);
         if let Some(picked) =
@@ -106,7 +106,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         if wanted.kind.class() == Class::User {
             return self.search(table, wanted, KERNEL, Depth::Any, probe);
         }
@@ -146,7 +146,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         let class = wanted.kind.class();
         let list = class as usize;
         if let Some(picked) = self.search(table, wanted, list, Depth::Own, probe) {
@@ -169,7 +169,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         // The fullest bank that serves: O(banks), as all that this policy does.
         let usable = |&set: &SetId| {
             let bank = &table.sets[set.index()];
@@ -181,7 +181,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
     }
 
     #[inline]
-    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: bool, probe: &mut Q) {
         let bank = &table.sets[set.index()];
         if !bank.usable() || bank.has(Bank::NOMIG) {
             return;

@@ -1,14 +1,14 @@
-//! Free blocks of up to 32 frames in a word of 64 bits, one a frame: a bit is set where the frame is free.
+//! Free blocks in a word of 64 bits, one a unit (a frame, or a group of frames): a bit is set where the unit is free.
 //!
 //! A block of order `o` is an aligned run of `2^o` set bits, so splitting and merging are nothing but clearing and setting.
 //! A free block here is always a longest one: the run of its twin's place is not all set.
 
 use crate::row::Row;
 
-/// The largest order that begins inside a word without being all of it.
-pub const LARGEST: u8 = 5;
+/// Units of a word.
+pub const UNITS: u32 = u64::BITS;
 /// The order of a whole word.
-pub const WHOLE: u8 = LARGEST + 1;
+pub const WHOLE: u8 = 6;
 
 /// Bits at which blocks of each order may begin.
 const ALIGNED: [u64; WHOLE as usize] = [
@@ -30,18 +30,48 @@ pub fn run(at: u32, order: u8) -> u64 {
     RUNS.at(usize::from(order)) << at
 }
 
+/// Whether the place of a block of `order` around bit `at` is all free.
+#[inline(always)]
+pub fn is_free(free: u64, at: u32, order: u8) -> bool {
+    let run = run(at & (u32::MAX << order), order);
+    free & run == run
+}
+
 /// Of the places where free runs of `order` begin, aligned, those where free runs twice as long do.
-#[inline]
+#[inline(always)]
 fn twice(begins: u64, order: u8) -> u64 {
     begins & begins >> (1_u32 << order) & ALIGNED[usize::from(order) + 1]
 }
 
-/// The order of the largest free block of a word that has any.
+/// Where free runs of `order`, at most 5, begin. (Unrolled: shifts by constants.)
+#[inline(always)]
+fn runs(free: u64, order: u8) -> u64 {
+    let mut begins = free;
+    for shorter in [0, 1, 2, 3, 4] {
+        if shorter >= order {
+            break;
+        }
+        begins = twice(begins, shorter);
+    }
+    begins
+}
+
+/// Whether there is a free run of `order`, at most `top`; of that, only where `fuse` says.
+#[inline(always)]
+pub fn has(free: u64, order: u8, top: u8, fuse: u64) -> bool {
+    let begins = runs(free, order);
+    begins & (if order == top { fuse } else { !0 }) != 0
+}
+
+/// The order of the largest free block of a word that has any, of orders up to `top`; of that, only where `fuse` says.
 #[inline]
-pub fn largest(free: u64) -> u8 {
+pub fn largest(free: u64, top: u8, fuse: u64) -> u8 {
     let (mut begins, mut order) = (free, 0);
-    while order < LARGEST {
+    while order < top {
         begins = twice(begins, order);
+        if order + 1 == top {
+            begins &= fuse;
+        }
         if begins == 0 {
             break;
         }
@@ -50,24 +80,53 @@ pub fn largest(free: u64) -> u8 {
     order
 }
 
-/// Where the lowest free run of `order` begins, aligned, whatever block it is in; `None` when there is none. (The smallest
-/// block that will do costs three times the instructions.)
+/// Where the lowest free run of an order begins, aligned, whatever block it is in, and whether without it there is one of
+/// `listed`, at most `top`, at least that order, still; there is one of that now. (The smallest block that will do
+/// costs three times the instructions; the order is a constant for the same reason.)
+#[inline(always)]
+pub fn lowest<const ORDER: u8>(free: u64, listed: u8, top: u8, fuse: u64) -> (u32, bool) {
+    let begins = runs(free, ORDER);
+    let mut left = begins & begins.wrapping_sub(1);
+    for shorter in [0, 1, 2, 3, 4] {
+        if shorter >= listed {
+            break;
+        }
+        if shorter >= ORDER {
+            left = twice(left, shorter);
+        }
+    }
+    let stays = left & (if listed == top { fuse } else { !0 }) != 0;
+    (begins.trailing_zeros(), stays)
+}
+
+/// Where the lowest of the smallest free blocks of at least `order`, at most `top`, begins.
 #[inline]
-pub fn lowest(free: u64, order: u8) -> Option<u32> {
-    let begins = (0..order.min(LARGEST)).fold(free, twice);
+pub fn smallest(free: u64, order: u8, top: u8, fuse: u64) -> Option<u32> {
+    let fused = |begins, order| {
+        let longer = twice(begins, order);
+        if order + 1 == top { longer & fuse } else { longer }
+    };
+    let mut begins = (0..order.min(top)).fold(free, fused);
+    for order in order..top {
+        let longer = fused(begins, order);
+        let exact = begins & !(longer | longer << (1_u32 << order));
+        if exact != 0 {
+            return Some(exact.trailing_zeros());
+        }
+        begins = longer;
+    }
     (begins != 0).then(|| begins.trailing_zeros())
 }
 
-/// The order of the free block that bit `at` lies in, at least `order`: what that block merges to. [`WHOLE`] when the word is
-/// all free.
-#[inline]
-pub fn around(free: u64, at: u32, order: u8) -> u8 {
+/// The order of the free block that bit `at` lies in, at least `order` and at most `most`: what that block merges to.
+#[inline(always)]
+pub fn around(free: u64, at: u32, order: u8, most: u8) -> u8 {
     if order == 0 && free >> (at ^ 1) & 1 == 0 {
         return 0;
     }
     let (mut order, mut len) = (order, 1_u32 << order);
     let mut block = run(at, order);
-    while order < WHOLE {
+    while order < most {
         let twin = if at & len == 0 { block << len } else { block >> len };
         if free & twin != twin {
             break;
@@ -79,11 +138,14 @@ pub fn around(free: u64, at: u32, order: u8) -> u8 {
     order
 }
 
-/// How many free blocks a word has.
-pub fn blocks(free: u64) -> u32 {
+/// How many free blocks a word has, as [`largest`] counts them.
+pub fn blocks(free: u64, top: u8, fuse: u64) -> u32 {
     let (mut begins, mut count) = (free, 0);
-    for order in 0..LARGEST {
-        let longer = twice(begins, order);
+    for order in 0..top {
+        let mut longer = twice(begins, order);
+        if order + 1 == top {
+            longer &= fuse;
+        }
         count += (begins & !(longer | longer << (1_u32 << order))).count_ones();
         begins = longer;
     }
@@ -98,16 +160,25 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
+    /// As of frames.
+    const TOP: u8 = WHOLE - 1;
+
     #[test]
     fn blocks_of_a_word() {
         let free = 0b1111_0000_0010_1100; // one of 4 at 12, two of 1 at 5, one of 2 at 2
-        assert_eq!((largest(free), blocks(free)), (2, 3));
+        assert_eq!((largest(free, TOP, !0), blocks(free, TOP, !0)), (2, 3));
+        assert_eq!(lowest::<0>(free, 2, TOP, !0), (2, true));
+        assert_eq!(lowest::<1>(free, 2, TOP, !0), (2, true));
+        assert_eq!(lowest::<2>(free, 2, TOP, !0), (12, false));
         assert_eq!(
-            [0, 1, 2, 3].map(|order| lowest(free, order)),
-            [Some(2), Some(2), Some(12), None]
+            [0, 1, 2, 3].map(|order| smallest(free, order, TOP, !0)),
+            [Some(5), Some(2), Some(12), None]
         );
-        assert_eq!([5, 3, 13].map(|at| around(free, at, 0)), [0, 1, 2]);
-        assert_eq!((around(!0, 17, 0), largest(!0)), (WHOLE, LARGEST));
+        assert_eq!([5, 3, 13].map(|at| around(free, at, 0, WHOLE)), [0, 1, 2]);
+        assert_eq!(
+            (around(!0, 17, 0, WHOLE), around(!0, 17, 0, 4), largest(!0, TOP, !0)),
+            (6, 4, 5)
+        );
         assert_eq!((run(4, 2), run(0, 6)), (0xF0, !0));
     }
 
@@ -117,11 +188,14 @@ mod tests {
     }
 
     /// The free blocks, as (place, order), by looking at every bit.
-    fn slow(free: u64) -> Vec<(u32, u8)> {
+    fn slow(free: u64, top: u8, fuse: u64) -> Vec<(u32, u8)> {
         let (mut at, mut found) = (0_u32, Vec::new());
         while at < 64 {
-            let fits = |&order: &u8| at.is_multiple_of(1 << order) && is_free(free, at, order);
-            match (0..=LARGEST).rev().find(fits) {
+            let fits = |&order: &u8| {
+                let may = order < top || fuse >> at & 1 == 1;
+                may && at.is_multiple_of(1 << order) && is_free(free, at, order)
+            };
+            match (0..=top).rev().find(fits) {
                 Some(order) => {
                     found.push((at, order));
                     at += 1 << order;
@@ -132,18 +206,42 @@ mod tests {
         found
     }
 
+    /// The lowest free run of an order below `top`, and whether a block of `listed` is left without it.
+    fn slow_lowest(free: u64, order: u8, listed: u8, top: u8, fuse: u64) -> (u32, bool) {
+        let runs = (0..64_u32).step_by(1 << order);
+        let at = runs.clone().find(|&at| is_free(free, at, order)).unwrap_or(64);
+        let left = free & !(run(at, order));
+        (at, slow(left, top, fuse).iter().any(|block| block.1 >= listed))
+    }
+
+    /// Sparse, and so dense that there are runs.
+    fn words(free: u64, more: u64) -> [u64; 4] {
+        let long = more | more << 1 | more << 2 | more << 3 | more >> 9;
+        [free, free | more, free | more | free.rotate_left(7) | more.rotate_left(3), long | free]
+    }
+
     proptest! {
         #[test]
-        fn words_agree_with_looking(free: u64, more: u64, order in 0..=LARGEST) {
-            for free in [free, free | more, free | more | free.rotate_left(7) | more.rotate_left(3)] {
-                let found = slow(free);
-                prop_assert_eq!(blocks(free) as usize, found.len());
-                prop_assert_eq!(largest(free), found.iter().map(|block| block.1).max().unwrap_or(0));
-                let fits = found.iter().find(|block| block.1 >= order);
-                prop_assert_eq!(lowest(free, order), fits.map(|block| block.0));
+        fn words_agree_with_looking(free: u64, more: u64, fuse: u64, order in 0..=TOP, top in 4..=TOP) {
+            let fuse = if top == TOP { !0 } else { fuse };
+            for free in words(free, more) {
+                let found = slow(free, top, fuse);
+                prop_assert_eq!(blocks(free, top, fuse) as usize, found.len());
+                if free != 0 {
+                    prop_assert_eq!(Some(largest(free, top, fuse)), found.iter().map(|block| block.1).max());
+                }
+                let order = order.min(top);
+                let best = found.iter().filter(|block| block.1 >= order).min_by_key(|block| (block.1, block.0));
+                prop_assert_eq!(smallest(free, order, top, fuse), best.map(|block| block.0));
+                if let Some(listed) = found.iter().map(|block| block.1).max() {
+                    prop_assert_eq!(lowest::<0>(free, listed, top, fuse), slow_lowest(free, 0, listed, top, fuse));
+                    if listed >= 3 {
+                        prop_assert_eq!(lowest::<3>(free, listed, top, fuse), slow_lowest(free, 3, listed, top, fuse));
+                    }
+                }
                 for &(at, order) in &found {
-                    let whole = if free == u64::MAX { WHOLE } else { order };
-                    prop_assert_eq!(around(free, at, 0), whole);
+                    let most = if order < top && !fuse >> (at & !((1 << top) - 1)) & 1 == 1 { top - 1 } else { top };
+                    prop_assert_eq!(around(free, at, 0, most), order);
                 }
             }
         }

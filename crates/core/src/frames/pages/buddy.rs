@@ -9,10 +9,10 @@ use super::listed::Listed;
 use super::memory::Bank;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
-use super::store::{Begins, Store};
-use super::table::Table;
+use super::store::Begins;
 use crate::machine::{Probe, Step};
-use core::marker::PhantomData;
+
+type Table<'m> = super::table::Table<'m, Listed>;
 
 /// The area of sets that are isolated or off: searched by nobody. The kinds' own areas have their numbers.
 const ISOLATE: usize = 4;
@@ -30,19 +30,22 @@ pub(super) const RAIDS: [&[Kind]; 4] = [
 /// `CLAIM` false is Linux 3.17, which the thesis ran: the free blocks around a raided one change to the raider's
 /// lists, and the page block its kind when at least half of it was free. `CLAIM` true is the rule since 6.x:
 /// claim the whole page block (when the block is at least that long, or half of it is free), or else take the
-/// smallest block and change nothing. Linux's lists are `S` [`Listed`]; with [`Grouped`](super::Grouped) a page is the
-/// lowest of the group of 64 that last got a free one, instead of the last freed.
+/// smallest block and change nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Buddy<const CLAIM: bool, S = Listed>(PhantomData<S>);
+pub struct Buddy<const CLAIM: bool>;
 
-impl<const CLAIM: bool, S: Store> Buddy<CLAIM, S> {
+impl<const CLAIM: bool> Buddy<CLAIM> {
     /// Where a free block of a usable or isolated set is kept.
-    fn place(table: &Table<'_, S>, at: u32) -> usize {
+    fn place(table: &Table<'_>, at: u32) -> usize {
         let set = table.set_of(at);
         if table.sets[set.index()].usable() { table.page_block(at) as usize } else { ISOLATE }
     }
 
-    fn raid<Q: Probe>(table: &mut Table<'_, S>, wanted: Request, probe: &mut Q) -> Option<Picked> {
+    fn raid<Q: Probe>(
+        table: &mut Table<'_>,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked<Listed>> {
         for order in (wanted.order..=MAX_ORDER).rev() {
             for &victim in RAIDS[wanted.kind as usize] {
                 probe.step(Step::Index);
@@ -63,7 +66,11 @@ impl<const CLAIM: bool, S: Store> Buddy<CLAIM, S> {
     }
 
     /// The smallest block of another kind, which keeps its kind.
-    fn steal<Q: Probe>(table: &Table<'_, S>, wanted: Request, probe: &mut Q) -> Option<Picked> {
+    fn steal<Q: Probe>(
+        table: &Table<'_>,
+        wanted: Request,
+        probe: &mut Q,
+    ) -> Option<Picked<Listed>> {
         let from = |&victim: &Kind| {
             let at = table.smallest(victim as usize, wanted.order, probe)?;
             let Begins::Free(order) = table.begins(at) else { return None };
@@ -76,14 +83,14 @@ impl<const CLAIM: bool, S: Store> Buddy<CLAIM, S> {
 }
 
 /// Linux 3.17's `try_to_steal_freepages`: says where the rest of the block goes.
-pub(super) fn take_over<S: Store, Q: Probe>(
-    table: &mut Table<'_, S>,
+pub(super) fn take_over<Q: Probe>(
+    table: &mut Table<'_>,
     at: u32,
     order: u8,
     kind: Kind,
     victim: Kind,
     probe: &mut Q,
-) -> Picked {
+) -> Picked<Listed> {
     if order >= PAGE_BLOCK_ORDER {
         table.retag(at, order, kind);
         return (at, kind as usize);
@@ -100,13 +107,7 @@ pub(super) fn take_over<S: Store, Q: Probe>(
 }
 
 /// The rule since 6.x: the page block changes sides if at least half of it is free.
-fn claim<S: Store, Q: Probe>(
-    table: &mut Table<'_, S>,
-    at: u32,
-    order: u8,
-    kind: Kind,
-    probe: &mut Q,
-) -> bool {
+fn claim<Q: Probe>(table: &mut Table<'_>, at: u32, order: u8, kind: Kind, probe: &mut Q) -> bool {
     if order >= PAGE_BLOCK_ORDER {
         table.retag(at, order, kind);
         return true;
@@ -133,34 +134,34 @@ fn page_block_of(at: u32) -> (u32, u32) {
     (first, first + (1 << PAGE_BLOCK_ORDER))
 }
 
-impl<const CLAIM: bool, S: Store> Policy for Buddy<CLAIM, S> {
-    type Store = S;
+impl<const CLAIM: bool> Policy for Buddy<CLAIM> {
+    type Store = Listed;
     const STARTS_OFF: bool = false;
 
     fn areas(_: usize) -> usize {
         ISOLATE + 1
     }
 
-    fn new(_: &Table<'_, S>) -> Self {
-        Buddy(PhantomData)
+    fn new(_: &Table<'_>) -> Self {
+        Buddy
     }
 
     #[inline]
-    fn area(&self, table: &Table<'_, S>, at: u32) -> usize {
+    fn area(&self, table: &Table<'_>, at: u32) -> usize {
         Self::place(table, at)
     }
 
-    fn keeps(&self, table: &Table<'_, S>, at: u32, area: usize) -> bool {
+    fn keeps(&self, table: &Table<'_>, at: u32, area: usize) -> bool {
         (area == ISOLATE) != table.sets[table.set_of(at).index()].usable()
     }
 
     #[inline]
     fn pick<Q: Probe>(
         &mut self,
-        table: &mut Table<'_, S>,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         if let Some(picked) = self.refuge(table, wanted, probe) {
             return Some(picked);
         }
@@ -177,10 +178,10 @@ impl<const CLAIM: bool, S: Store> Policy for Buddy<CLAIM, S> {
     #[inline]
     fn refuge<Q: Probe>(
         &mut self,
-        table: &mut Table<'_, S>,
+        table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Listed>> {
         match table.smallest(wanted.kind as usize, wanted.order, probe) {
             Some(at) => Some((at, wanted.kind as usize)),
             None => Self::raid(table, wanted, probe),
@@ -188,13 +189,13 @@ impl<const CLAIM: bool, S: Store> Policy for Buddy<CLAIM, S> {
     }
 
     #[inline]
-    fn settle<Q: Probe>(&mut self, _: &mut Table<'_, S>, _: SetId, _: &mut Q) {}
+    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: SetId, _: bool, _: &mut Q) {}
 
-    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_, S>, set: SetId, probe: &mut Q) {
+    fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         table.move_set(set, |_, _| ISOLATE, probe);
     }
 
-    fn join<Q: Probe>(&mut self, table: &mut Table<'_, S>, set: SetId, probe: &mut Q) {
+    fn join<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         debug_assert!(!table.sets[set.index()].has(Bank::ISOLATED | Bank::OFFLINE));
         table.move_set(set, Self::place, probe);
     }

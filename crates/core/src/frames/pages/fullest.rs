@@ -5,10 +5,9 @@
 //! first, which cannot be switched off anyway, but for a reserve of an eighth of a set; and pages of users that are
 //! known to be short-lived ([`Lifetime::Brief`]) have banks of their own, if any bank is on for them.
 
-use super::policy::Picked;
 use super::pooled::{Pooled, Rule, Table};
 use super::pools::{BRIEF, Choice, KERNEL, Pools, USER};
-use super::request::{Lifetime, Request};
+use super::request::{Lifetime, Request, SetId};
 use crate::machine::Probe;
 
 /// One part in so many of a set.
@@ -38,14 +37,14 @@ fn of_users<Q: Probe>(
     table: &mut Table<'_>,
     wanted: Request,
     probe: &mut Q,
-) -> Option<Picked> {
+) -> Option<SetId> {
     let [own, other] = pools_of(wanted.lifetime);
-    let picked = pools.take_from(table, own, wanted.order, Choice::Fullest, probe);
-    picked.or_else(|| pools.take_from(table, other, wanted.order, Choice::Fullest, probe))
+    let picked = pools.find(table, own, wanted.order, Choice::Fullest, probe);
+    picked.or_else(|| pools.find(table, other, wanted.order, Choice::Fullest, probe))
 }
 
 impl FullestFirst {
-    /// What users get when their own pool has nothing.
+    /// What users get when their own pool's hot set has nothing.
     #[inline(never)]
     fn for_user_slow<Q: Probe>(
         &self,
@@ -53,10 +52,9 @@ impl FullestFirst {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
-        let [own, other] = pools_of(wanted.lifetime);
-        let picked = pools.take_from(table, other, wanted.order, Choice::Fullest, probe);
-        picked
+    ) -> Option<SetId> {
+        let own = pools_of(wanted.lifetime)[0];
+        of_users(pools, table, wanted, probe)
             .or_else(|| self.spare_of_kernel(pools, table, wanted, probe))
             .or_else(|| pools.for_user_elsewhere(table, wanted, own, probe))
     }
@@ -68,11 +66,11 @@ impl FullestFirst {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         if pools.most_free(table, KERNEL) <= self.reserve {
             return None;
         }
-        pools.take_from(table, KERNEL, wanted.order, Choice::Fullest, probe)
+        pools.find(table, KERNEL, wanted.order, Choice::Fullest, probe)
     }
 }
 
@@ -91,11 +89,10 @@ impl Rule for FullestFirst {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         let own = pools_of(wanted.lifetime)[0];
-        let picked = pools.take_from(table, own, wanted.order, Choice::Fullest, probe);
-        if picked.is_some() {
-            return picked;
+        if let Some(hot) = pools.hot(table, own, wanted.order, probe) {
+            return Some(hot);
         }
         self.for_user_slow(pools, table, wanted, probe)
     }
@@ -106,7 +103,7 @@ impl Rule for FullestFirst {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         of_users(pools, table, wanted, probe)
             .or_else(|| self.spare_of_kernel(pools, table, wanted, probe))
     }
@@ -117,7 +114,7 @@ impl Rule for FullestFirst {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         let spare = self.spare_of_kernel(pools, table, wanted, probe);
         spare.or_else(|| of_users(pools, table, wanted, probe))
     }

@@ -1,269 +1,489 @@
-//! Free blocks in groups of 64 frames, each a line of cache: what is free there in the bits of a word.
+//! Free blocks in bits: groups of 64 frames, and above them groups of 64 groups.
 //!
 //! ```text
-//!   group    free      bit for every free frame        begins   bit where a used block begins
-//!            kinds     of those blocks, two bits       links    of the list that the group is in
-//!            whole     what begins there of 64 frames and more, as a tag
-//!   area     lists of orders 0 to 5: groups by the largest block free in them
-//!            lists of orders 6 to 10: free blocks, by their first group
+//!   high   64 groups, 16 MiB   bits of the groups that are wholly free      blocks of 64 to 1,024 frames
+//!            |                      and of those where used blocks begin
+//!   low    64 frames           the same of frames                           blocks of 1 to 32 frames
+//!
+//!   area   lists of orders 0 to 5: low groups by the largest block free in them
+//!          lists of orders 6 to 10: high ones
 //! ```
 //!
-//! Most calls touch one group and no list: a block is split and merged within a word by clearing and setting bits, a group
-//! changes its list only when its largest free block does, and leaves for the lists above when it is wholly free. Linux
+//! Most calls touch one [group](super::group), a line of cache, and no list: a block is split and merged within a word by
+//! clearing and setting bits, a group changes its list only when its largest free block does. A low group that becomes
+//! wholly free is a free bit above, and a bit above is cut into 64 when no low group serves. Linux
 //! touches a tag and links of three blocks a merge. (Words of bits as in LLFree, Wrenger et al., USENIX ATC 2023, which has
-//! no other lists; here blocks above are found in lists of each bank, because banks are what must be found.)
+//! no lists; here they are found in lists of each bank, because banks are what must be found.)
 //!
-//! Invariants: no frame has both bits; frames that are holes have `begins`, so that the length of a used block is the
-//! distance to the next bit of either; a group that is part of a block of 64 frames or more has neither bit anywhere. A group
-//! is in a list of order 0 to 5 exactly if it has a free bit, and in that of its largest block.
+//! A high group covers no two banks: where banks have less than 64 groups, the bits of its neighbours are apart.
+//! All of a high group is one list's, so areas here are sets, whatever the kinds of their page blocks.
+//!
+//! Invariants: no unit has two of the bits free, begins and apart, so that the length of a used block is the distance to the
+//! next bit; a low group has bits exactly if its bit above is apart, and never all free; a group is in a list exactly if it has
+//! a free bit, and in that of its largest block. Page blocks of CMA merge with no others: `fuse` says where 4 MiB may begin.
 
-use super::bits::{self, LARGEST, WHOLE};
-use super::lists::{self, Linked};
-use super::memory::Link;
-use super::request::{Kind, MAX_ORDER};
-use super::store::{Begins, Store, Tag, present};
+use super::bits::{self, UNITS, WHOLE};
+use super::group::Group;
+use super::lists;
+use super::memory::Area;
+use super::request::{Kind, MAX_ORDER, ORDERS, PAGE_BLOCK_ORDER, SetId};
+use super::store::{Begins, Given, Lengths, Store, present};
 use super::table::Table;
+use super::zone::Zone;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use crate::row::{Row, broken};
 
-/// Frames of a group.
-pub const GROUP_FRAMES: u32 = 64;
-
-/// What is known of 64 frames. All-zero is valid.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
-pub struct Group {
-    free: u64,
-    begins: u64,
-    /// The low and the high bit of the kind, where a used block begins.
-    kinds: [u64; 2],
-    link: Link,
-    whole: u8,
-    /// The order of the list it is in because of its bits, + 1; 0: in none.
-    listed: u8,
-}
-
-const _: () = assert!(size_of::<Group>() == 64, "one line of cache");
-
-impl Group {
-    /// For statics.
-    pub const EMPTY: Group =
-        Group { free: 0, begins: 0, kinds: [0; 2], link: Link::EMPTY, whole: 0, listed: 0 };
-
-    /// A used block of less than 64 frames begins at that bit.
-    #[inline]
-    fn mark(&mut self, at: u32, kind: Kind) {
-        let (bit, kind) = (1 << at, kind as u64);
-        self.begins |= bit;
-        self.kinds[0] = self.kinds[0] & !bit | (kind & 1) << at;
-        self.kinds[1] = self.kinds[1] & !bit | (kind >> 1) << at;
-    }
-
-    #[inline(always)]
-    fn begins(&self, at: u32) -> Begins {
-        if self.begins >> at & 1 == 1 {
-            let stops = (self.begins | self.free) >> at >> 1 | 1 << (63 - at);
-            let [low, high] = self.kinds.map(|bits| (bits >> at & 1) as u8);
-            let order = (stops.trailing_zeros() + 1).trailing_zeros();
-            return Begins::Used(order as u8, Kind::from_bits(high << 1 | low));
-        }
-        if self.free >> at & 1 == 1 {
-            let order = bits::around(self.free, at, 0);
-            let first = at & ((1 << order) - 1) == 0;
-            return if first { Begins::Free(order) } else { Begins::Tail };
-        }
-        if at == 0 { Tag::read(self.whole) } else { Begins::Tail }
-    }
-}
-
-impl Linked for [Group] {
-    const FRAMES_LOG2: u8 = WHOLE;
-
-    #[inline]
-    fn link(&self, nth: u32) -> Link {
-        self[nth as usize].link
-    }
-
-    #[inline]
-    fn link_mut(&mut self, nth: u32) -> &mut Link {
-        &mut self[nth as usize].link
-    }
-}
+/// Frames of a low group.
+const GROUP_FRAMES: u32 = 1 << WHOLE;
+/// log2 of the most frames of a high one.
+const HIGH_LOG2: u32 = 2 * WHOLE as u32;
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped;
 
-const fn group_of(at: u32) -> u32 {
-    at >> WHOLE
+impl Grouped {
+    /// Groups of both levels for so many frames, in whole banks: for statics.
+    pub const fn groups(frames: u32, bank_frames: u32) -> usize {
+        (frames / GROUP_FRAMES + (frames >> high_log2(bank_frames))) as usize
+    }
+}
+
+const fn high_log2(bank_frames: u32) -> u32 {
+    let bank = bank_frames.trailing_zeros();
+    if bank < HIGH_LOG2 { bank } else { HIGH_LOG2 }
+}
+
+/// One of the two levels.
+trait Level {
+    /// log2 of the frames of a unit: orders of a level are counted from here.
+    const UNIT: u8;
+    /// The largest order that it keeps.
+    const TOP: u8;
+    /// The largest that what becomes free in it may have: that, or of the lower level a whole group.
+    const LONGEST: u8;
+
+    fn nth(table: &Table<'_, Grouped>, at: u32) -> u32;
+
+    /// The frame of a group's first bit.
+    fn frame(table: &Table<'_, Grouped>, nth: u32) -> u32;
+
+    fn all<'t>(table: &'t Table<'_, Grouped>) -> &'t [Group];
+
+    fn all_mut<'t>(table: &'t mut Table<'_, Grouped>) -> (&'t mut [Group], &'t mut [Area]);
+
+    /// Where blocks of the largest order may begin.
+    fn fuse(group: &Group) -> u64;
+
+    /// The order of the largest block that a block may be merged into.
+    fn most(group: &Group, bit: u32) -> u8;
+
+    /// Whether the run around a unit that is as long again as the largest free block was is free: if not, that is the largest
+    /// still, unless what became free at the unit is.
+    #[inline(always)]
+    fn has_grown(group: &Group, bit: u32, order: u8) -> bool {
+        let longer = group.listed;
+        order >= longer || longer <= Self::LONGEST && bits::is_free(group.free, bit, longer)
+    }
+
+    #[inline(always)]
+    fn bit(at: u32) -> u32 {
+        at >> Self::UNIT & (UNITS - 1)
+    }
+
+    /// Where a block of a group is taken that has one of that order, and whether it has one of its list's order still.
+    fn pick(group: &Group, order: u8) -> (u32, bool);
+
+    /// [`pick`](Self::pick) in the smallest block that will do.
+    #[inline]
+    fn pick_smallest(group: &Group, order: u8) -> (u32, bool) {
+        let fuse = Self::fuse(group);
+        let at = bits::smallest(group.free, order, Self::TOP, fuse).unwrap_or_else(|| broken());
+        let left = group.free & !bits::run(at, order);
+        (at, bits::has(left, group.listed - 1, Self::TOP, fuse))
+    }
+
+    /// The order of a group's largest free block; it has one.
+    #[inline(always)]
+    fn largest(group: &Group) -> u8 {
+        bits::largest(group.free, Self::TOP, Self::fuse(group))
+    }
+}
+
+/// Groups of frames.
+enum Low {}
+
+impl Level for Low {
+    const UNIT: u8 = 0;
+    const TOP: u8 = WHOLE - 1;
+    const LONGEST: u8 = WHOLE;
+
+    #[inline(always)]
+    fn nth(_: &Table<'_, Grouped>, at: u32) -> u32 {
+        at >> WHOLE
+    }
+
+    #[inline(always)]
+    fn frame(_: &Table<'_, Grouped>, nth: u32) -> u32 {
+        nth << WHOLE
+    }
+
+    #[inline(always)]
+    fn all<'t>(table: &'t Table<'_, Grouped>) -> &'t [Group] {
+        table.low
+    }
+
+    #[inline(always)]
+    fn all_mut<'t>(table: &'t mut Table<'_, Grouped>) -> (&'t mut [Group], &'t mut [Area]) {
+        (table.low, table.areas)
+    }
+
+    #[inline(always)]
+    fn fuse(_: &Group) -> u64 {
+        !0
+    }
+
+    #[inline(always)]
+    fn most(_: &Group, _: u32) -> u8 {
+        WHOLE
+    }
+
+    /// Pages where they lie lowest, the rest where they break the least.
+    #[inline(always)]
+    fn pick(group: &Group, order: u8) -> (u32, bool) {
+        match order {
+            0 => bits::lowest::<0>(group.free, group.listed - 1, Self::TOP, !0),
+            _ => Self::pick_smallest(group, order),
+        }
+    }
+}
+
+/// Groups of groups.
+enum High {}
+
+impl Level for High {
+    const UNIT: u8 = WHOLE;
+    const TOP: u8 = MAX_ORDER - WHOLE;
+    const LONGEST: u8 = Self::TOP;
+
+    #[inline(always)]
+    fn nth(table: &Table<'_, Grouped>, at: u32) -> u32 {
+        at >> table.high_log2
+    }
+
+    #[inline(always)]
+    fn frame(table: &Table<'_, Grouped>, nth: u32) -> u32 {
+        nth << table.high_log2 & !((1 << HIGH_LOG2) - 1)
+    }
+
+    #[inline(always)]
+    fn all<'t>(table: &'t Table<'_, Grouped>) -> &'t [Group] {
+        table.high
+    }
+
+    #[inline(always)]
+    fn all_mut<'t>(table: &'t mut Table<'_, Grouped>) -> (&'t mut [Group], &'t mut [Area]) {
+        (table.high, table.areas)
+    }
+
+    #[inline(always)]
+    fn fuse(group: &Group) -> u64 {
+        group.fuse
+    }
+
+    #[inline(always)]
+    fn most(group: &Group, bit: u32) -> u8 {
+        let first = bit & !((1 << Self::TOP) - 1);
+        if group.fuse >> first & 1 == 1 { Self::TOP } else { Self::TOP - 1 }
+    }
+
+    /// 2 MiB where they lie lowest, the rest where they break the least.
+    #[inline(always)]
+    fn pick(group: &Group, order: u8) -> (u32, bool) {
+        const HUGE: u8 = PAGE_BLOCK_ORDER - WHOLE;
+        match order {
+            HUGE => bits::lowest::<HUGE>(group.free, group.listed - 1, Self::TOP, group.fuse),
+            _ => Self::pick_smallest(group, order),
+        }
+    }
 }
 
 impl Table<'_, Grouped> {
-    #[inline]
-    fn group(&mut self, nth: u32) -> &mut Group {
-        &mut self.groups[nth as usize]
+    #[inline(always)]
+    fn group<L: Level>(&self, at: u32) -> &Group {
+        L::all(self).at(L::nth(self, at) as usize)
     }
 
     /// Puts a group into the list of its largest block; of none when it has no free bit.
-    #[inline]
-    fn relist<Q: Probe>(&mut self, nth: u32, largest: Option<u8>, area: usize, probe: &mut Q) {
+    #[inline(never)]
+    fn relist<L: Level, Q: Probe>(
+        &mut self,
+        nth: u32,
+        largest: Option<u8>,
+        area: usize,
+        probe: &mut Q,
+    ) {
+        let (groups, areas) = L::all_mut(self);
         let listed = largest.map_or(0, |order| order + 1);
-        if core::mem::replace(&mut self.group(nth).listed, listed) != 0 {
-            lists::remove(self.groups, self.areas, nth, probe);
+        if core::mem::replace(&mut groups[nth as usize].listed, listed) != 0 {
+            lists::remove(groups, areas, nth, probe);
         }
         if let Some(order) = largest {
-            lists::push(self.groups, self.areas, nth, (area, order), probe);
+            lists::push(groups, areas, nth, (area, order + L::UNIT), probe);
         }
     }
 
-    /// Links a free block of whole groups.
-    #[inline]
-    fn push<Q: Probe>(&mut self, at: u32, order: u8, area: usize, probe: &mut Q) {
-        lists::push(self.groups, self.areas, group_of(at), (area, order), probe);
-        self.group(group_of(at)).whole = Tag::free(order);
+    /// Hands out a block of a group that has one of that order or longer.
+    #[inline(always)]
+    fn take_of<L: Level, Q: Probe>(
+        &mut self,
+        nth: u32,
+        (order, kind): (u8, Kind),
+        set: SetId,
+        probe: &mut Q,
+    ) -> (u32, bool) {
+        let (groups, _) = L::all_mut(self);
+        lists::touch(groups, nth, probe);
+        let group = groups.at_mut(nth as usize);
+        let (bit, stays) = L::pick(group, order);
+        group.free &= !bits::run(bit, order);
+        group.mark(bit, kind);
+        if order + 1 < group.listed {
+            probe.step(Step::Split);
+        }
+        if !stays {
+            self.shrink::<L, Q>(nth, set, probe);
+        }
+        (L::frame(self, nth) + (bit << L::UNIT), !stays)
     }
 
-    /// Unlinks one.
-    #[inline]
-    fn remove<Q: Probe>(&mut self, at: u32, probe: &mut Q) {
-        lists::remove(self.groups, self.areas, group_of(at), probe);
-        self.group(group_of(at)).whole = 0;
+    /// Lists a group by what its largest free block is now.
+    #[inline(never)]
+    fn shrink<L: Level, Q: Probe>(&mut self, nth: u32, set: SetId, probe: &mut Q) {
+        let group = &L::all(self)[nth as usize];
+        let largest = (group.free != 0).then(|| L::largest(group));
+        self.relist::<L, Q>(nth, largest, set.index(), probe);
     }
 
-    /// Cuts a block out of whole groups.
+    /// Cuts a block of less than a group out of the smallest larger one of a high group.
     #[inline(never)]
     fn cut<Q: Probe>(
         &mut self,
-        at: u32,
-        has: u8,
+        above: u32,
         (order, kind): (u8, Kind),
-        rest: usize,
+        set: SetId,
         probe: &mut Q,
-    ) {
-        self.remove(at, probe);
-        for half in (order.max(WHOLE)..has).rev() {
-            probe.step(Step::Split);
-            self.push(at + (1 << half), half, rest, probe);
-        }
-        let nth = group_of(at);
-        if order >= WHOLE {
-            self.group(nth).whole = Tag::used(order, kind);
-            return;
+    ) -> u32 {
+        let high = self.high.at_mut(above as usize);
+        let (bit, stays) = High::pick_smallest(high, 0);
+        high.free &= !(1 << bit);
+        high.apart |= 1 << bit;
+        if !stays {
+            self.shrink::<High, Q>(above, set, probe);
         }
         probe.step(Step::Split);
-        let group = self.group(nth);
+        let at = High::frame(self, above) + (bit << WHOLE);
+        let nth = Low::nth(self, at);
+        let group = self.low.at_mut(nth as usize);
         group.free = !bits::run(0, order);
         group.mark(0, kind);
-        self.relist(nth, Some(LARGEST), rest, probe);
+        self.relist::<Low, Q>(nth, Some(Low::TOP), set.index(), probe);
+        at
     }
 
-    /// Merges a block of whole groups, which is in no list, with its twins; links it.
-    #[inline(never)]
-    fn merge<Q: Probe>(
-        &mut self,
-        at: u32,
-        order: u8,
-        area: impl FnOnce(&Self, u32) -> usize,
-        probe: &mut Q,
-    ) {
-        let (mut at, mut order) = (at, order);
-        while order < MAX_ORDER {
-            let twin = at ^ 1 << order;
-            lists::touch(self.groups, group_of(twin), probe);
-            let free = self.group(group_of(twin)).whole == Tag::free(order);
-            if !free || !self.may_merge(at, twin) {
-                break;
-            }
+    /// Frees a used block of a level, if there is one of that order.
+    #[inline(always)]
+    fn free_of<L: Level, Q: Probe>(&mut self, at: u32, order: u8, probe: &mut Q) -> Option<Given> {
+        let (nth, bit) = (L::nth(self, at), L::bit(at));
+        let (groups, _) = L::all_mut(self);
+        lists::touch(groups, nth, probe);
+        let group = groups.at_mut(nth as usize);
+        let (class, set) = (group.used(bit, order)?, group.set());
+        group.begins &= !(1 << bit);
+        group.free |= bits::run(bit, order);
+        if bits::is_free(group.free, bit ^ 1 << order, order) {
             probe.step(Step::Merge);
-            self.remove(twin, probe);
-            at &= !(1 << order);
-            order += 1;
         }
-        let area = area(self, at);
-        self.push(at, order, area, probe);
+        let relisted = L::has_grown(group, bit, order) && self.grow::<L, Q>(at, order, probe);
+        Some(Given { class, set, relisted })
     }
 
-    fn check_group(&self, nth: usize) -> Result<(), Broken> {
-        let (group, at) = (&self.groups[nth], nth as u64);
-        Broken::unless(group.free & group.begins == 0, "no frame is both free and used", at)?;
-        let bits = group.free | group.begins;
-        Broken::unless(group.whole == 0 || bits == 0, "a whole group has no bits", at)?;
-        Broken::unless(
-            group.free != u64::MAX,
-            "a wholly free group is with the larger blocks",
-            at,
-        )?;
-        let listed = if group.free == 0 { 0 } else { bits::largest(group.free) + 1 };
+    /// Puts a group right whose free block at a frame was of that order, and may be part of the largest now. Says whether
+    /// lists have changed.
+    #[inline(never)]
+    fn grow<L: Level, Q: Probe>(&mut self, at: u32, order: u8, probe: &mut Q) -> bool {
+        let nth = L::nth(self, at);
+        let group = self.group::<L>(at);
+        let has = bits::around(group.free, L::bit(at), order, L::most(group, L::bit(at)));
+        if has < group.listed {
+            return false;
+        }
+        let area = usize::from(group.set);
+        if L::UNIT == 0 && has == WHOLE {
+            self.rejoin(nth, probe);
+        } else {
+            self.relist::<L, Q>(nth, Some(has), area, probe);
+        }
+        true
+    }
+
+    /// A free block that was never used, or was apart.
+    fn add<L: Level, Q: Probe>(&mut self, at: u32, order: u8, probe: &mut Q) {
+        let (nth, bit) = (L::nth(self, at), L::bit(at));
+        L::all_mut(self).0.at_mut(nth as usize).free |= bits::run(bit, order);
+        self.grow::<L, Q>(at, order, probe);
+    }
+
+    /// A low group is wholly free: a bit above again.
+    #[inline(never)]
+    fn rejoin<Q: Probe>(&mut self, nth: u32, probe: &mut Q) {
+        self.low.at_mut(nth as usize).free = 0;
+        self.relist::<Low, Q>(nth, None, 0, probe);
+        let at = nth << WHOLE;
+        let above = High::nth(self, at) as usize;
+        self.high.at_mut(above).apart &= !(1 << High::bit(at));
+        self.add::<High, Q>(at, 0, probe);
+    }
+
+    /// Says of a level's groups in which set they are, and which of their units are there.
+    fn lay_out_level<L: Level>(&mut self, is_there: impl Fn(&Self, u32) -> bool) {
+        for nth in 0..L::all(self).len() as u32 {
+            let first = L::frame(self, nth);
+            let units = (0..UNITS).map(|bit| (1_u64 << bit, first + (bit << L::UNIT)));
+            let ours = units.filter(|&(_, at)| L::nth(self, at) == nth);
+            let mut group = Group::EMPTY;
+            group.apart = !0;
+            for (bit, at) in ours {
+                group.set = self.set_of(at).0;
+                if is_there(self, at) {
+                    group.apart &= !bit;
+                }
+            }
+            L::all_mut(self).0[nth as usize] = group;
+        }
+    }
+
+    /// Where blocks of 4 MiB may begin: not where one half is of CMA.
+    fn lay_out_fuses(&mut self) {
+        for nth in 0..self.high.len() as u32 {
+            let first = High::frame(self, nth);
+            let places = (0..UNITS).step_by(1 << High::TOP);
+            let there = places.map(|bit| (bit, first + (bit << WHOLE)));
+            let fuse = there
+                .filter(|&(_, at)| High::nth(self, at) == nth)
+                .filter(|&(_, at)| self.may_merge(at, at + (1 << PAGE_BLOCK_ORDER)))
+                .fold(0, |fuse, (bit, _)| fuse | 1 << bit);
+            self.high[nth as usize].fuse = fuse;
+        }
+    }
+
+    fn check_group<L: Level>(&self, nth: u32) -> Result<(), Broken> {
+        let (group, at) = (L::all(self)[nth as usize], u64::from(L::frame(self, nth)));
+        let twice = group.free & group.begins | (group.free | group.begins) & group.apart;
+        Broken::unless_equal("no unit is two things", at, 0, twice)?;
+        let listed = match group.free {
+            0 => 0,
+            _ => L::largest(&group) + 1,
+        };
         let what = "a group is listed by its largest free block";
         Broken::unless_equal(what, at, listed.into(), group.listed.into())
+    }
+
+    /// A low group and its bit above.
+    fn check_pair(&self, nth: u32) -> Result<(), Broken> {
+        let (group, at) = (&self.low[nth as usize], Low::frame(self, nth));
+        let what = "a wholly free group is with the larger blocks";
+        Broken::unless(group.free != u64::MAX, what, at.into())?;
+        let apart = self.group::<High>(at).apart >> High::bit(at) & 1 == 1;
+        let what = "a group has bits exactly if it is apart above";
+        Broken::unless(apart != group.is_whole(), what, at.into())
+    }
+
+    fn check_lists<L: Level>(&self, keeps: impl Fn(u32, usize) -> bool) -> Result<u64, Broken> {
+        let mut blocks = 0;
+        let orders = usize::from(L::UNIT)..usize::from(L::UNIT + L::TOP + 1).min(ORDERS);
+        lists::check(L::all(self), self.areas, orders, |nth, area, order| {
+            let group = &L::all(self)[nth as usize];
+            let at = L::frame(self, nth) + ((group.free.trailing_zeros()) << L::UNIT);
+            let right = group.listed == order - L::UNIT + 1;
+            Broken::unless(right, "a list holds what is free of its order", at.into())?;
+            let what = "a free block is in its policy's area";
+            Broken::unless(keeps(at, area) && area == usize::from(group.set), what, at.into())?;
+            blocks += u64::from(bits::blocks(group.free, L::TOP, L::fuse(group)));
+            Ok(())
+        })?;
+        Ok(blocks)
     }
 }
 
 impl Store for Grouped {
-    fn needs(frames: usize) -> (usize, usize) {
-        (0, frames / GROUP_FRAMES as usize)
+    /// A set: its smallest group that will do is taken from.
+    type Picked = SetId;
+
+    fn needs(zone: &Zone) -> Lengths {
+        let frames = zone.banks() * zone.bank_frames;
+        let low = (frames / GROUP_FRAMES) as usize;
+        Lengths { frames: 0, low, high: Self::groups(frames, zone.bank_frames) - low }
     }
 
     fn lay_out(table: &mut Table<'_, Self>) {
-        for nth in 0..table.groups.len() as u32 {
-            let from = nth * GROUP_FRAMES;
-            let (first, end) = present(table.zone(), from, from + GROUP_FRAMES);
-            let here = (first..end).fold(0, |bits, at| bits | 1 << (at - from));
-            table.group(nth).begins = !here;
-        }
+        table.high_log2 = high_log2(table.zone().bank_frames);
+        let (first, end) = present(table.zone(), 0, u32::MAX);
+        let there = first..end;
+        table.lay_out_level::<Low>(|_, at| there.contains(&at));
+        table.lay_out_level::<High>(|table, at| table.group::<Low>(at).is_whole());
+        table.lay_out_fuses();
     }
 
-    #[inline(always)]
+    #[inline]
     fn begins(table: &Table<'_, Self>, at: u32) -> Begins {
-        table.groups[group_of(at) as usize].begins(at % GROUP_FRAMES)
+        let low = table.group::<Low>(at);
+        if !low.is_whole() {
+            return low.begins(Low::bit(at), WHOLE);
+        }
+        if !at.is_multiple_of(GROUP_FRAMES) {
+            return Begins::Tail;
+        }
+        let high = table.group::<High>(at);
+        match high.begins(High::bit(at), High::most(high, High::bit(at))) {
+            Begins::Free(order) => Begins::Free(order + WHOLE),
+            Begins::Used(order, kind) => Begins::Used(order + WHOLE, kind),
+            other => other,
+        }
     }
 
     #[inline(always)]
-    fn first(table: &Table<'_, Self>, area: usize, list: u8, order: u8) -> Option<u32> {
-        let nth = table.areas[area].heads[usize::from(list)].checked_sub(1)?;
-        let first = nth * GROUP_FRAMES;
-        if list >= WHOLE {
-            return Some(first);
-        }
-        bits::lowest(table.groups[nth as usize].free, order).map(|at| first + at)
+    fn set_of(_: &Table<'_, Self>, set: SetId) -> SetId {
+        set
     }
 
     fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize) {
-        if order >= WHOLE {
-            return table.push(at, order, area, &mut ());
+        debug_assert_eq!(area, table.set_of(at).index());
+        match order.checked_sub(WHOLE) {
+            None => table.add::<Low, _>(at, order, &mut ()),
+            Some(order) => table.add::<High, _>(at, order, &mut ()),
         }
-        let group = table.group(group_of(at));
-        group.free |= bits::run(at % GROUP_FRAMES, order);
-        let largest = bits::largest(group.free);
-        table.relist(group_of(at), Some(largest), area, &mut ());
     }
 
     #[inline(always)]
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
-        at: u32,
+        set: SetId,
         (order, kind): (u8, Kind),
-        rest: usize,
         probe: &mut Q,
-    ) {
-        let (nth, bit) = (group_of(at), at % GROUP_FRAMES);
-        lists::touch(table.groups, nth, probe);
-        let group = table.group(nth);
-        if let Begins::Free(has) = Tag::read(group.whole) {
-            return table.cut(at, has, (order, kind), rest, probe);
-        }
-        let has = bits::around(group.free, bit, order);
-        group.free &= !bits::run(bit, order);
-        group.mark(bit, kind);
-        let (free, listed) = (group.free, group.listed);
-        if has > order {
-            probe.step(Step::Split);
-        }
-        if has + 1 == listed {
-            let largest = (free != 0).then(|| bits::largest(free));
-            if largest != Some(has) {
-                table.relist(nth, largest, rest, probe);
-            }
+    ) -> (u32, bool) {
+        probe.step(Step::Index);
+        let lists = table.areas.at(set.index());
+        let list = order + (lists.orders >> order).trailing_zeros() as u8;
+        let head = *lists.heads.at(usize::from(list));
+        let nth = head.checked_sub(1).unwrap_or_else(|| broken());
+        if list < WHOLE {
+            table.take_of::<Low, Q>(nth, (order, kind), set, probe)
+        } else if order >= WHOLE {
+            table.take_of::<High, Q>(nth, (order - WHOLE, kind), set, probe)
+        } else {
+            (table.cut(nth, (order, kind), set, probe), true)
         }
     }
 
@@ -272,74 +492,22 @@ impl Store for Grouped {
         table: &mut Table<'_, Self>,
         at: u32,
         order: u8,
-        area: impl FnOnce(&Table<'_, Self>, u32) -> usize,
+        _: impl FnOnce(&Table<'_, Self>, u32) -> usize,
         probe: &mut Q,
-    ) {
-        let (nth, bit) = (group_of(at), at % GROUP_FRAMES);
-        lists::touch(table.groups, nth, probe);
-        let group = table.group(nth);
-        if order >= WHOLE {
-            group.whole = 0;
-            return table.merge(at, order, area, probe);
+    ) -> Option<Given> {
+        match order.checked_sub(WHOLE) {
+            None => table.free_of::<Low, Q>(at, order, probe),
+            Some(_) if !at.is_multiple_of(GROUP_FRAMES) => None,
+            Some(order) => table.free_of::<High, Q>(at, order, probe),
         }
-        group.begins &= !(1 << bit);
-        group.free |= bits::run(bit, order);
-        let has = bits::around(group.free, bit, order);
-        if has > order {
-            probe.step(Step::Merge);
-        }
-        if has == WHOLE {
-            group.free = 0;
-            table.relist(nth, None, 0, probe);
-            table.merge(at - bit, WHOLE, area, probe);
-        } else if has >= group.listed {
-            let area = area(table, at);
-            table.relist(nth, Some(has), area, probe);
-        }
-    }
-
-    fn move_free<Q: Probe>(
-        table: &mut Table<'_, Self>,
-        (from, to): (u32, u32),
-        area: impl Fn(&Table<'_, Self>, u32) -> usize,
-        probe: &mut Q,
-    ) -> u32 {
-        let (mut nth, mut moved) = (group_of(from), 0);
-        while nth < group_of(to) {
-            probe.step(Step::Inspect);
-            let group = *table.group(nth);
-            let (order, groups, frames) = match Tag::read(group.whole) {
-                Begins::Free(order) => (Some(order), 1 << (order - WHOLE), 1 << order),
-                Begins::Used(order, _) => (None, 1 << (order - WHOLE), 0),
-                _ => (group.listed.checked_sub(1), 1, group.free.count_ones()),
-            };
-            if let Some(order) = order {
-                let area = area(table, nth * GROUP_FRAMES);
-                lists::remove(table.groups, table.areas, nth, probe);
-                lists::push(table.groups, table.areas, nth, (area, order), probe);
-            }
-            moved += frames;
-            nth += groups;
-        }
-        moved
     }
 
     fn check(table: &Table<'_, Self>, keeps: impl Fn(u32, usize) -> bool) -> Result<u64, Broken> {
-        (0..table.groups.len()).try_for_each(|nth| table.check_group(nth))?;
-        let mut listed = 0;
-        lists::check(&*table.groups, table.areas, |nth, area, order| {
-            let group = &table.groups[nth as usize];
-            let at = nth * GROUP_FRAMES;
-            let (right, blocks) = match order {
-                WHOLE.. => (group.whole == Tag::free(order), 1),
-                _ => (group.listed == order + 1, bits::blocks(group.free)),
-            };
-            Broken::unless(right, "a list holds what is free of its order", at.into())?;
-            let what = "a free block is in its policy's area";
-            Broken::unless(keeps(at, area), what, at.into())?;
-            listed += u64::from(blocks);
-            Ok(())
+        (0..table.low.len() as u32).try_for_each(|nth| {
+            table.check_group::<Low>(nth)?;
+            table.check_pair(nth)
         })?;
-        Ok(listed)
+        (0..table.high.len() as u32).try_for_each(|nth| table.check_group::<High>(nth))?;
+        Ok(table.check_lists::<Low>(&keeps)? + table.check_lists::<High>(&keeps)?)
     }
 }

@@ -4,11 +4,13 @@
 //! it lies. A merge touches the links of three blocks, which is three cache misses on a large machine.
 
 use super::lists;
-use super::request::{Kind, MAX_ORDER};
-use super::store::{Begins, Store, Tag};
+use super::request::{Kind, MAX_ORDER, ORDERS, SetId};
+use super::store::{Begins, Given, Lengths, Store, Tag};
 use super::table::Table;
+use super::zone::Zone;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use crate::row::Row;
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +28,66 @@ impl Table<'_, Listed> {
         lists::remove(self.links, self.areas, at, probe);
         self.tags[at as usize] = 0;
     }
+
+    /// The first block of an area's list of that order, if it has any.
+    #[inline]
+    pub(super) fn first(&self, area: usize, order: u8) -> Option<u32> {
+        self.areas[area].heads[usize::from(order)].checked_sub(1)
+    }
+
+    /// The smallest block of an area that holds `order`.
+    #[inline(always)]
+    pub(super) fn smallest<P: Probe>(&self, area: usize, order: u8, probe: &mut P) -> Option<u32> {
+        probe.step(Step::Index);
+        let orders = self.areas.at(area).orders >> order;
+        if orders == 0 {
+            return None;
+        }
+        self.first(area, order + orders.trailing_zeros() as u8)
+    }
+
+    /// Moves every free block between two frames, ends of page blocks, into the lists of another area; says how many frames
+    /// those were. O(blocks): what a retag costs where lists are the zone's.
+    pub(super) fn move_free<P: Probe>(
+        &mut self,
+        (from, to): (u32, u32),
+        area: impl Fn(&Self, u32) -> usize,
+        probe: &mut P,
+    ) -> u32 {
+        let (mut at, mut moved) = (from, 0);
+        while at < to {
+            probe.step(Step::Inspect);
+            let next = self.after(at);
+            if let Begins::Free(order) = self.begins(at) {
+                self.remove(at, probe);
+                let area = area(self, at);
+                self.push(at, order, area, probe);
+                moved += 1 << order;
+            }
+            at = next;
+        }
+        moved
+    }
+
+    /// [`move_free`](Self::move_free) for all banks of a set.
+    pub(super) fn move_set<P: Probe>(
+        &mut self,
+        set: SetId,
+        area: impl Fn(&Self, u32) -> usize + Copy,
+        probe: &mut P,
+    ) {
+        for nth in 0..self.width() {
+            self.move_free(self.bank_range(set, nth), area, probe);
+        }
+    }
 }
 
 impl Store for Listed {
-    fn needs(frames: usize) -> (usize, usize) {
-        (frames, 0)
+    /// A free block, and the area for what remains of it.
+    type Picked = (u32, usize);
+
+    fn needs(zone: &Zone) -> Lengths {
+        Lengths { frames: zone.banks() as usize * zone.bank_frames as usize, low: 0, high: 0 }
     }
 
     fn lay_out(_: &mut Table<'_, Self>) {}
@@ -41,8 +98,8 @@ impl Store for Listed {
     }
 
     #[inline]
-    fn first(table: &Table<'_, Self>, area: usize, list: u8, _: u8) -> Option<u32> {
-        table.areas[area].heads[usize::from(list)].checked_sub(1)
+    fn set_of(table: &Table<'_, Self>, (at, _): (u32, usize)) -> SetId {
+        table.set_of(at)
     }
 
     fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize) {
@@ -52,11 +109,10 @@ impl Store for Listed {
     #[inline]
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
-        at: u32,
+        (at, rest): (u32, usize),
         (order, kind): (u8, Kind),
-        rest: usize,
         probe: &mut Q,
-    ) {
+    ) -> (u32, bool) {
         let mut have = table.tags[at as usize] & 15;
         table.remove(at, probe);
         while have > order {
@@ -65,6 +121,7 @@ impl Store for Listed {
             table.push(at + (1 << have), have, rest, probe);
         }
         table.tags[at as usize] = Tag::used(order, kind);
+        (at, true)
     }
 
     #[inline]
@@ -74,7 +131,12 @@ impl Store for Listed {
         order: u8,
         area: impl FnOnce(&Table<'_, Self>, u32) -> usize,
         probe: &mut Q,
-    ) {
+    ) -> Option<Given> {
+        let kind = match Self::begins(table, at) {
+            Begins::Used(has, kind) if has == order => kind,
+            _ => return None,
+        };
+        let set = table.set_of(at);
         lists::touch(table.links, at, probe);
         table.tags[at as usize] = 0;
         let (mut at, mut order) = (at, order);
@@ -91,32 +153,12 @@ impl Store for Listed {
         }
         let area = area(table, at);
         table.push(at, order, area, probe);
-    }
-
-    fn move_free<Q: Probe>(
-        table: &mut Table<'_, Self>,
-        (from, to): (u32, u32),
-        area: impl Fn(&Table<'_, Self>, u32) -> usize,
-        probe: &mut Q,
-    ) -> u32 {
-        let (mut at, mut moved) = (from, 0);
-        while at < to {
-            probe.step(Step::Inspect);
-            let next = table.after(at);
-            if let Begins::Free(order) = table.begins(at) {
-                table.remove(at, probe);
-                let area = area(table, at);
-                table.push(at, order, area, probe);
-                moved += 1 << order;
-            }
-            at = next;
-        }
-        moved
+        Some(Given { class: kind.class(), set, relisted: true })
     }
 
     fn check(table: &Table<'_, Self>, keeps: impl Fn(u32, usize) -> bool) -> Result<u64, Broken> {
         let mut listed = 0;
-        lists::check(&*table.links, table.areas, |block, area, order| {
+        lists::check(&*table.links, table.areas, 0..ORDERS, |block, area, order| {
             let free = table.begins(block) == Begins::Free(order);
             Broken::unless(free, "a list holds free blocks of its order", block.into())?;
             let what = "a free block is in its policy's area";

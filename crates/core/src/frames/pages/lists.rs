@@ -6,6 +6,7 @@ use super::memory::{Area, Link};
 use super::request::ORDERS;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use core::ops::Range;
 
 /// What has links, one for each number.
 pub trait Linked {
@@ -89,14 +90,17 @@ pub fn remove<L: Linked + ?Sized, P: Probe>(
     }
 }
 
-/// Walks every list of every area: whether masks and links agree, and what `visit` says of each (entry, area, order).
+/// Walks the lists of some orders of every area: whether masks and links agree, and what `visit` says of each (entry, area,
+/// order).
 pub fn check<L: Linked + ?Sized>(
     all: &L,
     areas: &[Area],
+    orders: Range<usize>,
     mut visit: impl FnMut(u32, usize, u8) -> Result<(), Broken>,
 ) -> Result<(), Broken> {
     for (area, lists) in areas.iter().enumerate() {
-        for (order, &first) in lists.heads.iter().enumerate() {
+        for order in orders.clone() {
+            let first = lists.heads[order];
             let mask = lists.orders >> order & 1 == 1;
             let what = "a mask says which lists hold any";
             Broken::unless(mask == (first != 0), what, area as u64)?;

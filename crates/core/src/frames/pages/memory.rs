@@ -1,6 +1,6 @@
 //! What a caller hands in: plain slices, for instance statics of a kernel. All-zero is valid.
 
-use super::grouped::Group;
+use super::group::Group;
 use super::request::ORDERS;
 
 /// The neighbours of an entry (a free block by its first frame, or a group) in its list.
@@ -53,6 +53,8 @@ pub struct Bank {
     pub(super) pool: u8,
     /// The bucket of free counts it is linked into, + 1; 0 in none.
     pub(super) bucket: u8,
+    /// The least number of free frames in that bucket.
+    pub(super) from: u32,
     /// The order of the list of sets it is linked into, + 1; 0 in none.
     pub(super) linked: u8,
     /// Neighbours in that bucket or in the policy's one list of sets, as set + 1.
@@ -79,6 +81,7 @@ impl Bank {
         flags: 0,
         pool: 0,
         bucket: 0,
+        from: 0,
         linked: 0,
         beside: Beside { next: 0, prev: 0 },
         by_largest: Beside { next: 0, prev: 0 },
@@ -110,14 +113,14 @@ impl Bank {
 }
 
 /// Metadata of one zone, with the lengths that [`Needs`](super::Needs) says (longer ones will do):
-/// 9 bytes a frame, or 64 a group of 64 frames, 1 a page block, 48 an area or bank set. Of tags, links and groups a
+/// 9 bytes a frame, or 64 a group of 64 frames or of 64 groups, 1 a page block, 48 an area or bank set. Of tags, links and groups a
 /// policy wants either the first two or the last; what it does not want may be empty.
 pub struct Memory<'m> {
     /// State, kind and order of every frame.
     pub tags: &'m mut [u8],
     /// Links of every frame.
     pub links: &'m mut [Link],
-    /// Groups of frames.
+    /// Groups of frames, and behind them groups of groups.
     pub groups: &'m mut [Group],
     /// The kind of every page block.
     pub page_blocks: &'m mut [u8],

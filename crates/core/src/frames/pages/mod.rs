@@ -15,7 +15,8 @@
 //!      table      page blocks, bank sets, counts
 //!         store           where blocks begin and the free ones are kept
 //!            listed         a tag a frame, a list an order                lists      links
-//!            grouped        bits of 64 frames, groups in lists            bits       blocks of a word
+//!            grouped        bits of 64 frames and of 64 groups, groups    group      a line of cache
+//!                           in lists                                      bits       blocks of a word
 //!   migrate    the task that empties banks, and who moves pages
 //! ```
 //!
@@ -40,6 +41,7 @@ mod bits;
 mod buddy;
 mod check;
 mod fullest;
+mod group;
 mod grouped;
 mod listed;
 mod lists;
@@ -63,7 +65,8 @@ pub use bank_list::BankList;
 pub use bank_set::Interleave;
 pub use buddy::Buddy;
 pub use fullest::Fullest;
-pub use grouped::{GROUP_FRAMES, Group, Grouped};
+pub use group::Group;
+pub use grouped::Grouped;
 pub use listed::Listed;
 pub use memory::{Area, Bank, Link, Memory};
 pub use policy::{POLICIES, Picked, Policy, Visitor, dispatch};

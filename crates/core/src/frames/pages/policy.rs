@@ -11,8 +11,8 @@ use crate::check::Broken;
 use crate::machine::Probe;
 use crate::registry::{PolicyInfo, registry};
 
-/// A free block to take from, and the area for what remains of it.
-pub type Picked = (u32, usize);
+/// What a policy on a store picks.
+pub type Picked<S> = <S as Store>::Picked;
 
 /// Chooses blocks of one zone. The methods are called by [`Frames`](super::Frames) only.
 ///
@@ -40,14 +40,14 @@ pub trait Policy: Sized + Send {
         self.area(table, at) == area
     }
 
-    /// A free block of at least `wanted.order` in a usable set; `None` only when there is none that may
+    /// Where a free block of at least `wanted.order` is in a usable set; `None` only when there is none that may
     /// serve the kind. May switch sets on and move sets between pools on the way.
     fn pick<Q: Probe>(
         &mut self,
         table: &mut Table<'_, Self::Store>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked>;
+    ) -> Option<Picked<Self::Store>>;
 
     /// The same for whoever would rather have another zone's frame than a set switched on: changes no pool, and
     /// leaves the kernel its reserve. `None` of policies that do not know.
@@ -56,7 +56,7 @@ pub trait Policy: Sized + Send {
         table: &mut Table<'_, Self::Store>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<Picked<Self::Store>> {
         let _ = (table, wanted, probe);
         None
     }
@@ -67,10 +67,16 @@ pub trait Policy: Sized + Send {
         table: &mut Table<'_, Self::Store>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked>;
+    ) -> Option<Picked<Self::Store>>;
 
-    /// The lists and counts of `set` have changed.
-    fn settle<Q: Probe>(&mut self, table: &mut Table<'_, Self::Store>, set: SetId, probe: &mut Q);
+    /// The counts of `set` have changed, and if `relisted` what its lists hold.
+    fn settle<Q: Probe>(
+        &mut self,
+        table: &mut Table<'_, Self::Store>,
+        set: SetId,
+        relisted: bool,
+        probe: &mut Q,
+    );
 
     /// `set` was usable and is isolated now.
     fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_, Self::Store>, set: SetId, probe: &mut Q);
@@ -141,7 +147,6 @@ registry! {
     Policy;
     "buddy" => super::Buddy<false>, "Linux 3.17: lists for each kind, the zone's; other kinds are raided from the largest block down";
     "buddy-claim" => super::Buddy<true>, "Linux of today: claims a whole page block, or else takes the smallest block";
-    "buddy-grouped" => super::Buddy<false, super::Grouped>, "the same with free pages in the bits of groups of 64 instead of lists";
     "bank-array" => super::BankArray<false>, "a free area for each bank; the kernel from below, users from above, first fit";
     "bank-array-bits" => super::BankArray<true>, "the same choice, found in bit sets instead of a scan";
     "bank-list" => super::BankList<true>, "lists of banks for kernel and users; a kernel in need takes the emptiest user bank";

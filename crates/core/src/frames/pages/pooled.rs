@@ -2,7 +2,7 @@
 
 use super::grouped::Grouped;
 use super::memory::Bank;
-use super::policy::{Picked, Policy};
+use super::policy::Policy;
 use super::pools::{Choice, KERNEL, Pools, USER};
 use super::request::{Class, Request, SetId};
 use super::store::Store;
@@ -26,7 +26,7 @@ pub trait Rule: Sized + Send {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked>;
+    ) -> Option<SetId>;
 
     /// See [`Policy::pick_awake`]; of users only.
     fn for_user_awake<Q: Probe>(
@@ -35,7 +35,7 @@ pub trait Rule: Sized + Send {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked>;
+    ) -> Option<SetId>;
 
     /// See [`Policy::refuge`].
     fn refuge<Q: Probe>(
@@ -44,7 +44,7 @@ pub trait Rule: Sized + Send {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked>;
+    ) -> Option<SetId>;
 
     /// Frames of the kernel's pool that no moving page takes; `None` where moving pages take none of it.
     fn reserve(&self) -> Option<u32>;
@@ -80,7 +80,7 @@ impl<R: Rule> Policy for Pooled<R> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         match wanted.kind.class() {
             Class::Kernel => self.pools.for_kernel(table, wanted, R::FOR_KERNEL, probe),
             Class::User => self.rule.for_user(&mut self.pools, table, wanted, probe),
@@ -92,7 +92,7 @@ impl<R: Rule> Policy for Pooled<R> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         match wanted.kind.class() {
             Class::Kernel => None,
             Class::User => self.rule.for_user_awake(&mut self.pools, table, wanted, probe),
@@ -104,14 +104,19 @@ impl<R: Rule> Policy for Pooled<R> {
         table: &mut Table<'_>,
         wanted: Request,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         self.rule.refuge(&mut self.pools, table, wanted, probe)
     }
 
-    #[inline]
-    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
-        self.pools.settle(table, set, probe);
-        self.pools.give_back(table, set, probe);
+    #[inline(always)]
+    fn settle<Q: Probe>(
+        &mut self,
+        table: &mut Table<'_>,
+        set: SetId,
+        relisted: bool,
+        probe: &mut Q,
+    ) {
+        self.pools.settle(table, set, relisted, probe);
     }
 
     fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {

@@ -4,14 +4,14 @@
 //!   pool     order 0: set - set - set       the sets whose largest free block is of that order, last come first,
 //!            ...                            and a mask of the orders that have any
 //!            order 10: set
-//!            bucket 0 .. 63: set - set      the sets by free frames, in 64ths of a set, and a mask
+//!            bucket 0 .. 31: set - set      the sets by free frames, in 32nds of a set, and a mask
 //!   set      area: its own eleven lists
 //! ```
 //!
 //! Panwar's pools (2015, section 4.2) have one set of lists each, so that a bank that changes its pool is
 //! taken out of one pool's lists and put into another's block by block. Here two links change, whatever
 //! the bank holds. The buckets answer "the set with most free frames" and "the
-//! fullest set" to within 1/64 of a set.
+//! fullest set" to within 1/32 of a set.
 //!
 //! Of each pool one set is hot: it served last and serves next, as long as it has the order and, once it changes its bucket,
 //! no other set is fuller. It is in no bucket meanwhile, and in the list of the order that it had, for both would change
@@ -22,12 +22,13 @@
 //! other sets are linked nowhere.
 
 use super::memory::{Bank, Beside};
-use super::policy::{Picked, free_of, wake};
+use super::policy::{free_of, wake};
 use super::pooled::Table;
 use super::request::{Class, ORDERS, Request, SetId};
-use crate::check::Broken;
 use crate::machine::{Probe, Step};
 use crate::row::Row;
+
+mod check;
 
 /// The kernel's pool.
 pub const KERNEL: usize = 0;
@@ -38,12 +39,15 @@ pub const BRIEF: usize = 2;
 /// How many.
 pub const POOLS: usize = 3;
 
-const BUCKETS: u8 = 64;
+/// A set of 256 MiB changes its bucket with every fourth block of 2 MiB that it takes or gives. (With 64 buckets with every second:
+/// 8 instructions a call more.)
+const BUCKETS: u8 = 32;
 
 /// The most steps that `alloc` or `free` takes on these pools in a zone without CMA, whatever the banks hold and
-/// however many there are: four splits of four steps and a group's eight, five links of a retag, [`TRIES`] looks in each pool.
+/// however many there are: two levels' groups of five steps each, a hot set's links and five of a retag, [`TRIES`] looks in
+/// each of three pools.
 /// Tests hold both policies to it; block by block the same retag takes one step and more for each free block of a bank.
-pub const MOST_STEPS: u32 = 64;
+pub const MOST_STEPS: u32 = 48;
 
 /// Sets that are looked at in buckets before the list of an order decides. With it every search is O(1).
 const TRIES: usize = 8;
@@ -104,32 +108,50 @@ impl Pools {
         Pools { pools: [Pool::EMPTY; POOLS], bucket_log2, bucket_mask: (1 << bucket_log2) - 1 }
     }
 
-    /// Links `set` anew after its lists or its count have changed; nothing happens when neither matters.
+    /// Links `set` anew after its count has changed, and if `relisted` its lists. Most calls leave a set in its bucket and
+    /// change no list: then there is nothing to ask.
     #[inline(always)]
-    pub fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
-        let bank = &mut table.sets[set.index()];
-        if !bank.usable() {
-            return;
-        }
-        let bucket = self.bucket(bank.free);
-        let pool = self.pools.at_mut(usize::from(bank.pool));
-        if pool.hot == set.0 + 1 {
-            let fuller = pool.filled & ((1 << (bucket.max(1) - 1)) - 1);
-            if bucket == bank.bucket || fuller == 0 {
-                bank.bucket = bucket;
-                return;
-            }
-            let pool = usize::from(bank.pool);
-            return self.cool(table, pool, probe);
-        }
-        let (was, linked) = (bank.bucket, bank.linked);
-        if bucket != was || Self::largest(table, set) != linked {
+    pub fn settle<Q: Probe>(
+        &mut self,
+        table: &mut Table<'_>,
+        set: SetId,
+        relisted: bool,
+        probe: &mut Q,
+    ) {
+        let bank = table.sets.at(set.index());
+        let stays = bank.free.wrapping_sub(bank.from) <= self.bucket_mask;
+        let pool = usize::from(bank.pool);
+        if !stays || relisted && self.pools.at(pool).hot != set.0 + 1 {
             self.settle_slow(table, set, probe);
+        }
+        if pool == KERNEL {
+            self.give_back(table, set, probe);
         }
     }
 
     #[inline(never)]
     fn settle_slow<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
+        let bank = &mut table.sets[set.index()];
+        if !bank.usable() {
+            return;
+        }
+        let bucket = self.bucket(bank.free);
+        bank.from = self.from(bucket);
+        let number = usize::from(bank.pool);
+        let pool = &self.pools[number];
+        if pool.hot == set.0 + 1 {
+            let fuller = pool.filled & ((1 << (bucket.max(1) - 1)) - 1);
+            bank.bucket = bucket;
+            if fuller != 0 {
+                self.cool(table, number, probe);
+            }
+            return;
+        }
+        self.relink(table, set, probe);
+    }
+
+    /// Links a set that is not hot.
+    fn relink<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let linked = Self::largest(table, set);
         let bank = &table.sets[set.index()];
         let (pool, bucket) = (usize::from(bank.pool), self.bucket(bank.free));
@@ -158,7 +180,7 @@ impl Pools {
         let hot = core::mem::take(&mut self.pools[pool].hot);
         if let Some(set) = hot.checked_sub(1) {
             table.sets[usize::from(set)].bucket = 0;
-            self.settle_slow(table, SetId(set), probe);
+            self.relink(table, SetId(set), probe);
         }
     }
 
@@ -175,6 +197,11 @@ impl Pools {
     #[inline]
     fn bucket(&self, free: u32) -> u8 {
         ((free + self.bucket_mask) >> self.bucket_log2) as u8
+    }
+
+    /// The least number of free frames of a bucket, + 1 as above. (Of 0, such that only 0 is less than a bucket's width above.)
+    fn from(&self, bucket: u8) -> u32 {
+        (u32::from(bucket) << self.bucket_log2).wrapping_sub(self.bucket_mask)
     }
 
     /// Puts a set that is in no list of orders at the head of one.
@@ -248,7 +275,7 @@ impl Pools {
     ) {
         table.sets[set.index()].pool = pool as u8;
         self.pools[pool].sets += 1;
-        self.settle(table, set, probe);
+        self.settle_slow(table, set, probe);
     }
 
     /// Unlinks it from its pool. O(1).
@@ -297,9 +324,23 @@ impl Pools {
         false
     }
 
-    /// A set of the pool that has a block of at least `order`, and satisfies `also`. O(1): at most
-    /// [`TRIES`] sets are looked at before any set with the order is taken.
+    /// The pool's hot set, if it has a block of at least `order`.
     #[inline(always)]
+    pub fn hot<Q: Probe>(
+        &self,
+        table: &Table<'_>,
+        pool: usize,
+        order: u8,
+        probe: &mut Q,
+    ) -> Option<SetId> {
+        probe.step(Step::Index);
+        let hot = self.pools[pool].hot.checked_sub(1).map(SetId)?;
+        serves(table, hot, order).then_some(hot)
+    }
+
+    /// A set of the pool that has a block of at least `order`: the hot one, unless the emptiest is wanted. O(1): at most
+    /// [`TRIES`] sets are looked at before any set with the order is taken.
+    #[inline]
     pub fn find<Q: Probe>(
         &mut self,
         table: &mut Table<'_>,
@@ -308,11 +349,8 @@ impl Pools {
         choice: Choice,
         probe: &mut Q,
     ) -> Option<SetId> {
-        probe.step(Step::Index);
-        let hot = self.pools[pool].hot.checked_sub(1).map(SetId);
-        let serves = |set: &SetId| table.areas[set.index()].orders >> order != 0;
-        if let Some(hot) = hot.filter(serves)
-            && choice != Choice::Emptiest
+        if choice != Choice::Emptiest
+            && let Some(hot) = self.hot(table, pool, order, probe)
         {
             return Some(hot);
         }
@@ -409,31 +447,6 @@ impl Pools {
         })
     }
 
-    /// Takes from a pool.
-    #[inline(always)]
-    pub fn take_from<Q: Probe>(
-        &mut self,
-        table: &mut Table<'_>,
-        pool: usize,
-        order: u8,
-        choice: Choice,
-        probe: &mut Q,
-    ) -> Option<Picked> {
-        let set = self.find(table, pool, order, choice, probe)?;
-        Self::of_set(table, set, order, probe)
-    }
-
-    /// The smallest block of a set that will do.
-    #[inline(always)]
-    pub fn of_set<Q: Probe>(
-        table: &Table<'_>,
-        set: SetId,
-        order: u8,
-        probe: &mut Q,
-    ) -> Option<Picked> {
-        table.smallest(set.index(), order, probe).map(|at| (at, set.index()))
-    }
-
     /// Panwar's order for the kernel: its own pool; a bank that is off; the user bank with most free frames,
     /// which becomes the kernel's.
     pub fn for_kernel<Q: Probe>(
@@ -442,8 +455,8 @@ impl Pools {
         wanted: Request,
         choice: Choice,
         probe: &mut Q,
-    ) -> Option<Picked> {
-        if let Some(picked) = self.take_from(table, KERNEL, wanted.order, choice, probe) {
+    ) -> Option<SetId> {
+        if let Some(picked) = self.find(table, KERNEL, wanted.order, choice, probe) {
             return Some(picked);
         }
         let set = match wake(table, Class::Kernel) {
@@ -457,7 +470,7 @@ impl Pools {
                 set
             }
         };
-        Self::of_set(table, set, wanted.order, probe)
+        serves(table, set, wanted.order).then_some(set)
     }
 
     /// Panwar's order for users, after their own pools: a bank that is off; the kernel's pool, its smallest
@@ -468,22 +481,21 @@ impl Pools {
         wanted: Request,
         pool: usize,
         probe: &mut Q,
-    ) -> Option<Picked> {
+    ) -> Option<SetId> {
         while let Some(set) = wake(table, Class::User) {
             self.join(table, set, pool, probe);
-            let picked = Self::of_set(table, set, wanted.order, probe);
-            if picked.is_some() {
-                return picked;
+            if serves(table, set, wanted.order) {
+                return Some(set);
             }
         }
-        self.take_from(table, KERNEL, wanted.order, Choice::Recent, probe)
+        self.find(table, KERNEL, wanted.order, Choice::Recent, probe)
     }
 
     /// A kernel bank without a kernel page is the users' again, unless it is the pool's last.
-    #[inline]
-    pub fn give_back<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
+    #[inline(never)]
+    fn give_back<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         let bank = &table.sets[set.index()];
-        if usize::from(bank.pool) != KERNEL || bank.unmovable != 0 {
+        if bank.unmovable != 0 {
             return;
         }
         if bank.usable() && !bank.has(Bank::NOMIG) && self.others(table, set, KERNEL) {
@@ -509,81 +521,10 @@ impl Pools {
             _ => users,
         }
     }
-
-    /// Compares links with areas and counts. O(sets).
-    pub fn check(&self, table: &Table<'_>) -> Result<(), Broken> {
-        let mut sets = [0_u64; POOLS];
-        for (index, bank) in table.sets.iter().enumerate() {
-            let at = index as u64;
-            let (linked, bucket) = match bank.usable() {
-                true => (Self::largest(table, SetId(index as u16)), self.bucket(bank.free)),
-                false => (0, 0),
-            };
-            sets[usize::from(bank.pool)] += u64::from(bank.usable());
-            let what = "a usable set is linked by its largest free block";
-            if self.pools[usize::from(bank.pool)].hot != index as u16 + 1 {
-                Broken::unless_equal(what, at, linked.into(), bank.linked.into())?;
-            }
-            let what = "a usable set is in the bucket of its free frames";
-            Broken::unless_equal(what, at, bucket.into(), bank.bucket.into())?;
-        }
-        for (number, pool) in self.pools.iter().enumerate() {
-            let at = number as u64;
-            Broken::unless_equal("a pool counts its sets", at, sets[number], pool.sets.into())?;
-            self.check_lists(table, number)?;
-        }
-        Ok(())
-    }
-
-    fn check_lists(&self, table: &Table<'_>, number: usize) -> Result<(), Broken> {
-        let pool = &self.pools[number];
-        for order in 0..ORDERS {
-            let of = |bank: &Bank| {
-                usize::from(bank.pool) == number && usize::from(bank.linked) == order + 1
-            };
-            let expected = table.sets.iter().filter(|bank| of(bank)).count();
-            let found = length(pool.by_largest[order], expected, |set| table.sets[set].by_largest);
-            let what = "an order's list holds the sets that are linked by it";
-            Broken::unless_equal(what, order as u64, expected as u64, found as u64)?;
-            let mask = pool.orders >> order & 1;
-            Broken::unless_equal(
-                "a pool's mask says which",
-                order as u64,
-                u64::from(found > 0),
-                mask.into(),
-            )?;
-        }
-        for bucket in 0..usize::from(BUCKETS) {
-            let of = |&(index, bank): &(usize, &Bank)| {
-                let in_pool =
-                    usize::from(bank.pool) == number && usize::from(pool.hot) != index + 1;
-                in_pool && usize::from(bank.bucket) == bucket + 1
-            };
-            let expected = table.sets.iter().enumerate().filter(of).count();
-            let found = length(pool.buckets[bucket], expected, |set| table.sets[set].beside);
-            let what = "a bucket holds the sets that are in it";
-            Broken::unless_equal(what, bucket as u64, expected as u64, found as u64)?;
-            let filled = pool.filled >> bucket & 1;
-            Broken::unless_equal(
-                "a pool's mask of buckets says which",
-                bucket as u64,
-                u64::from(found > 0),
-                filled,
-            )?;
-        }
-        Ok(())
-    }
 }
 
-/// How many sets a list has; stops one past `most`.
-fn length(first: u16, most: usize, beside: impl Fn(usize) -> Beside) -> usize {
-    let (mut at, mut count) = (first, 0);
-    while let Some(set) = at.checked_sub(1) {
-        count += 1;
-        if count > most {
-            break;
-        }
-        at = beside(usize::from(set)).next;
-    }
-    count
+/// Whether a set has a block of at least that order.
+#[inline(always)]
+fn serves(table: &Table<'_>, set: SetId, order: u8) -> bool {
+    table.areas.at(set.index()).orders >> order != 0
 }

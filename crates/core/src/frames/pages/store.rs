@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   listed   a tag and two links for every frame, every free block in a list, last freed first     Linux's
-//!   grouped  a cache line for 64 frames: bits of the free ones, groups in lists                     ours
+//!   grouped  a cache line for 64 frames: bits of the free ones, on two levels, groups in lists      ours
 //! ```
 
-use super::request::{Frame, Kind};
+use super::request::{Class, Frame, Kind, SetId};
 use super::table::Table;
 use super::zone::Zone;
 use crate::check::Broken;
@@ -55,14 +55,39 @@ impl Tag {
     }
 }
 
+/// How many entries a store wants of what is handed in.
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// Of tags and of links.
+    pub frames: usize,
+    /// Groups of frames.
+    pub low: usize,
+    /// Groups of groups.
+    pub high: usize,
+}
+
+/// A block that was taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// Whose it was.
+    pub class: Class,
+    /// The set that it lies in.
+    pub set: SetId,
+    /// Whether the lists of its area may have changed.
+    pub relisted: bool,
+}
+
 /// Knows where blocks begin, and keeps the free ones in the lists of areas. Called by [`Table`] and by nobody else,
 /// with frames that the zone has, and only as that says.
 ///
 /// The blocks of an area can be found by order, whatever the store: bit `o` of its mask is set when there is a free block of
 /// order `o` that is as long as any beside it that is kept together with it.
 pub trait Store: Sized + Send + 'static {
-    /// How many tags and links, and how many groups, for so many frames.
-    fn needs(frames: usize) -> (usize, usize);
+    /// What a policy picks to be taken from.
+    type Picked: Copy;
+
+    /// How much it wants for that zone.
+    fn needs(zone: &Zone) -> Lengths;
 
     /// Before there is any block: all slices are zero.
     fn lay_out(table: &mut Table<'_, Self>);
@@ -70,38 +95,29 @@ pub trait Store: Sized + Send + 'static {
     /// What begins there.
     fn begins(table: &Table<'_, Self>, at: u32) -> Begins;
 
-    /// A free block of at least `order`, out of the first entry of an area's list of order `list`, which has one.
-    fn first(table: &Table<'_, Self>, area: usize, list: u8, order: u8) -> Option<u32>;
-
     /// A free block that was never used and has no free twin.
     fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize);
 
-    /// Hands out the first frames of the free block that begins at `at`; the rest into lists of `rest`.
+    /// The set of what was picked.
+    fn set_of(table: &Table<'_, Self>, picked: Self::Picked) -> SetId;
+
+    /// Hands out a block of what was picked, which has one. Says which, and whether the lists of its area may have changed.
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
-        at: u32,
+        picked: Self::Picked,
         wanted: (u8, Kind),
-        rest: usize,
         probe: &mut Q,
-    );
+    ) -> (u32, bool);
 
-    /// Takes a used block back, merged, into the lists of the area that `area` says for the free block's first frame.
+    /// Takes the used block of that order that begins at `at` back, merged, into the lists of the area that `area` says for the
+    /// free block's first frame; changes nothing and is `None` when there is no such block.
     fn give<Q: Probe>(
         table: &mut Table<'_, Self>,
         at: u32,
         order: u8,
         area: impl FnOnce(&Table<'_, Self>, u32) -> usize,
         probe: &mut Q,
-    );
-
-    /// Moves every free block between two frames, ends of page blocks, into the lists of another area; says how many frames
-    /// those were.
-    fn move_free<Q: Probe>(
-        table: &mut Table<'_, Self>,
-        range: (u32, u32),
-        area: impl Fn(&Table<'_, Self>, u32) -> usize,
-        probe: &mut Q,
-    ) -> u32;
+    ) -> Option<Given>;
 
     /// Compares its lists with where blocks begin, and asks `keeps` of every free block whether that area may hold it. Says how
     /// many free blocks are in lists.

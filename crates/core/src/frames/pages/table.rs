@@ -8,24 +8,29 @@
 //! Frames are counted from the zone's first bank here, so that alignment is that of real addresses.
 
 use super::bank_set::Interleave;
-use super::grouped::Group;
+use super::group::Group;
 use super::memory::{Area, Bank, Link, Memory};
 use super::request::{Class, Frame, Kind, MAX_ORDER, PAGE_BLOCK_ORDER, SetId};
 use super::set_bits::SetBits;
-use super::store::{Begins, Store, present};
+use super::store::{Begins, Given, Lengths, Store, present};
 use super::zone::{Needs, SetupError, Zone};
-use crate::machine::{Probe, Step};
+use crate::machine::Probe;
+use crate::row::Row;
 use core::marker::PhantomData;
 
 /// The frames of a zone and its free blocks.
 pub struct Table<'m, S> {
     zone: Zone,
+    base: u32,
     bank_log2: u32,
     stride_log2: u32,
     /// The store's.
     pub(super) tags: &'m mut [u8],
     pub(super) links: &'m mut [Link],
-    pub(super) groups: &'m mut [Group],
+    pub(super) low: &'m mut [Group],
+    pub(super) high: &'m mut [Group],
+    /// log2 of the frames of a high group.
+    pub(super) high_log2: u32,
     page_blocks: &'m mut [u8],
     pub(super) areas: &'m mut [Area],
     pub(super) sets: &'m mut [Bank],
@@ -42,8 +47,8 @@ impl<'m, S: Store> Table<'m, S> {
     pub(super) fn needs(zone: &Zone, areas: usize) -> Needs {
         let frames = zone.banks() as usize * zone.bank_frames as usize;
         let page_blocks = frames >> PAGE_BLOCK_ORDER;
-        let (frames, groups) = S::needs(frames);
-        Needs { frames, groups, page_blocks, areas, sets: zone.sets() }
+        let Lengths { frames, low, high } = S::needs(zone);
+        Needs { frames, groups: low + high, page_blocks, areas, sets: zone.sets() }
     }
 
     /// All frames used by nobody and in no list yet.
@@ -53,11 +58,12 @@ impl<'m, S: Store> Table<'m, S> {
         let tags = prefix("tags", memory.tags, needs.frames)?;
         let links = prefix("links", memory.links, needs.frames)?;
         let groups = prefix("groups", memory.groups, needs.groups)?;
+        groups.fill(Group::EMPTY);
+        let (low, high) = groups.split_at_mut(S::needs(&zone).low);
         let page_blocks = prefix("page_blocks", memory.page_blocks, needs.page_blocks)?;
         let areas = prefix("areas", memory.areas, needs.areas)?;
         let sets = prefix("sets", memory.sets, needs.sets)?;
         tags.fill(0);
-        groups.fill(Group::EMPTY);
         page_blocks.fill(Kind::Movable as u8);
         areas.fill(Area::default());
         sets.fill(Bank::default());
@@ -65,11 +71,14 @@ impl<'m, S: Store> Table<'m, S> {
         let off = SetBits::default();
         let mut table = Table {
             zone,
+            base: zone.base(),
             bank_log2,
             stride_log2: zone.interleave.stride_log2(),
             tags,
             links,
-            groups,
+            low,
+            high,
+            high_log2: 0,
             page_blocks,
             areas,
             sets,
@@ -154,7 +163,7 @@ impl<'m, S: Store> Table<'m, S> {
 
     #[inline]
     fn base(&self) -> u32 {
-        self.zone.base()
+        self.base
     }
 
     /// The frame's place in the table, if the zone has it.
@@ -218,56 +227,45 @@ impl<'m, S: Store> Table<'m, S> {
         }
     }
 
-    /// The first block of an area's list of that order, if it has any.
-    #[inline]
-    pub(super) fn first(&self, area: usize, order: u8) -> Option<u32> {
-        S::first(self, area, order, order)
-    }
-
-    /// Hands out the first frames of the free block at `at`, the rest into lists of `rest`. Says of which set they are.
+    /// Hands out a block of what was picked, which lies in `set`. Says which, and whether the set's lists may have changed.
     #[inline(always)]
     pub(super) fn take<P: Probe>(
         &mut self,
-        at: u32,
-        order: u8,
-        kind: Kind,
-        rest: usize,
+        picked: S::Picked,
+        set: SetId,
+        (order, kind): (u8, Kind),
         probe: &mut P,
-    ) -> SetId {
-        S::take(self, at, (order, kind), rest, probe);
+    ) -> (u32, bool) {
+        let taken = S::take(self, picked, (order, kind), probe);
         let frames = 1 << order;
         self.free -= frames;
-        let set = self.set_of(at);
-        let bank = &mut self.sets[set.index()];
+        let bank = self.sets.at_mut(set.index());
         bank.free -= frames;
         if kind.class() == Class::Kernel {
             bank.unmovable += frames;
         }
-        set
+        taken
     }
 
-    /// Takes a used block back and merges it; `area` says where the free block goes that begins at a frame. Says of which set
-    /// they are.
+    /// Takes a used block back and merges it; `area` says where the free block goes that begins at a frame. `None` when no
+    /// such block begins there: then nothing has changed.
     #[inline(always)]
     pub(super) fn give<P: Probe>(
         &mut self,
-        at: u32,
-        order: u8,
-        kind: Kind,
+        (at, order): (u32, u8),
         area: impl FnOnce(&Table<'_, S>, u32) -> usize,
         probe: &mut P,
-    ) -> SetId {
+    ) -> Option<Given> {
+        let given = S::give(self, at, order, area, probe)?;
         let frames = 1 << order;
         self.free += frames;
         self.freed += u64::from(frames);
-        let set = self.set_of(at);
-        let bank = &mut self.sets[set.index()];
+        let bank = self.sets.at_mut(given.set.index());
         bank.free += frames;
-        if kind.class() == Class::Kernel {
+        if given.class == Class::Kernel {
             bank.unmovable -= frames;
         }
-        S::give(self, at, order, area, probe);
-        set
+        Some(given)
     }
 
     /// CMA does not merge with what is not: who takes the block would take both.
@@ -275,42 +273,6 @@ impl<'m, S: Store> Table<'m, S> {
     pub(super) fn may_merge(&self, one: u32, other: u32) -> bool {
         let far = (one ^ other) >> PAGE_BLOCK_ORDER != 0;
         !far || (self.page_block(one) == Kind::Cma) == (self.page_block(other) == Kind::Cma)
-    }
-
-    /// Moves every free block between two frames into the lists of another area; says how many frames
-    /// those were. O(blocks): what a retag costs where lists are the zone's.
-    pub(super) fn move_free<P: Probe>(
-        &mut self,
-        range: (u32, u32),
-        area: impl Fn(&Table<'_, S>, u32) -> usize,
-        probe: &mut P,
-    ) -> u32 {
-        S::move_free(self, range, area, probe)
-    }
-
-    /// [`move_free`](Self::move_free) for all banks of a set.
-    pub(super) fn move_set<P: Probe>(
-        &mut self,
-        set: SetId,
-        area: impl Fn(&Table<'_, S>, u32) -> usize + Copy,
-        probe: &mut P,
-    ) {
-        for nth in 0..self.width() {
-            self.move_free(self.bank_range(set, nth), area, probe);
-        }
-    }
-
-    /// The smallest block of an area that holds `order`.
-    #[inline(always)]
-    pub(super) fn smallest<P: Probe>(&self, area: usize, order: u8, probe: &mut P) -> Option<u32> {
-        probe.step(Step::Index);
-        let lists = &self.areas[area];
-        let orders = lists.orders >> order;
-        if orders == 0 {
-            return None;
-        }
-        let found = order + orders.trailing_zeros() as u8;
-        S::first(self, area, found, order)
     }
 
     /// The set is switched off or on; its frames are wholly free.
