@@ -144,7 +144,7 @@ pub struct Cache {
     pub(super) depots: [Depot; CLASSES],
     pub(super) held: [AtomicU16; CLASSES],
     pub(super) low: [AtomicU16; CLASSES],
-    /// Bit `class % 64` of word `class / 64`: a stack of the class was set aside.
+    /// Bit `class % 64` of word `class / 64`: stacks of the class were set aside that go back when memory grows.
     pub(super) stocked: [Cell<u64>; CLASSES.div_ceil(64)],
     /// Slabs with free blocks; the first is the one being allocated from.
     pub(super) slabs: [Cell<*mut Slab>; CLASSES],

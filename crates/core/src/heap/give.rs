@@ -83,7 +83,9 @@ impl<M: Machine> NodeHeap<M> {
         let total =
             unsafe { cache.depots.at(class).put(stack.cast(), len as u32, cache.key.get()) };
         cache.held.at(class).store(short(total), Ordering::Relaxed);
-        cache.stocked.at(class / 64).set(cache.stocked.at(class / 64).get() | 1 << (class % 64));
+        if total as usize != len {
+            stock_up(cache, class);
+        }
         cache.stock.set(cache.stock.get() + bytes);
         self.account(cache, bytes);
     }
@@ -114,13 +116,12 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// A slab of `class` was cut: as many bytes of other classes shall go back. The next class in turn that has
-    /// a spare stack has to part with it.
+    /// but one stack set aside has to part with that, too.
     pub(super) fn borrow(&self, cache: &Cache, class: usize) {
         let from = cache.next_shed.get() as usize;
         let others = (from..CLASSES).chain(0..from.min(CLASSES)).filter(|other| *other != class);
-        if let Some(other) = { others }.find(|other| !cache.spare[*other].get().is_null()) {
-            let len = cache.spare_len.at(other).replace(0) as usize;
-            self.set_aside(cache, other, cache.spare.at(other).replace(ptr::null_mut()), len);
+        if let Some(other) = { others }.find(|&other| !cache.depots.at(other).is_empty()) {
+            stock_up(cache, other);
         }
         if cache.stocked.iter().any(|word| word.get() != 0) {
             cache.debt.set((cache.debt.get() + UNIT as u32).min(MOST_DEBT));
@@ -138,6 +139,9 @@ impl<M: Machine> NodeHeap<M> {
         let (rest, given) = self.give_or_note(Some(cache), stack, STEP);
         if !rest.is_null() {
             self.set_aside(cache, other, rest, len - given);
+        } else if cache.held.at(other).load(Ordering::Relaxed) as usize <= limit(other) {
+            // The last stack is kept for its class until another cut.
+            unstock(cache, other);
         }
         let bytes = (given * size_of_class(other)) as u32;
         cache.debt.set(cache.debt.get().saturating_sub(bytes));
@@ -379,6 +383,12 @@ fn next_stocked(cache: &Cache, class: usize) -> Option<usize> {
         cache.next_shed.set((other + 1) as u8);
         other
     })
+}
+
+/// What a class has set aside shall go back when memory grows.
+fn stock_up(cache: &Cache, class: usize) {
+    let word = &cache.stocked.at(class / 64);
+    word.set(word.get() | 1 << (class % 64));
 }
 
 fn unstock(cache: &Cache, class: usize) {
