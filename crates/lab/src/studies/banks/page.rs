@@ -4,6 +4,7 @@
 
 mod figures;
 mod printed;
+mod programs;
 
 use super::answer::c_at;
 use super::measure::Row;
@@ -41,6 +42,7 @@ pub fn page(results: &Results, times: &[Timed], command: &str) -> String {
     page.energy(&mut out);
     printed::structures(results, command, &mut out);
     printed::times(times, command, &mut out);
+    programs::kept(&mut out);
     printed::differences(results, &mut out);
     sheet::close(&mut out, "freehold-study-banks.json", results, results.schema_version, "");
     out

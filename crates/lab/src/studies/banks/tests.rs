@@ -55,9 +55,12 @@ fn a_study_gives_the_same_numbers_twice_and_a_sound_page() {
         "Figure 5.3",
         "Figure 5.2",
         "84.8 W",
+        "Chapter 6: real programs",
+        "buddy, inodes stay",
     ] {
         assert!(page.contains(part), "{part}");
     }
+    assert!(!page.contains("…</text>"), "a name beside a curve is cut off");
     assert_sound(&page);
 }
 

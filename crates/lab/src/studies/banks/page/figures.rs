@@ -14,6 +14,17 @@ fn series(name: &str, colour: usize, hours: &[f64], y: &[f64]) -> Series {
     Series::new(name, colour, points)
 }
 
+/// The name of a run beside its curve, where 19 letters have room.
+fn beside(run: &str) -> &str {
+    match run.split_once(", ") {
+        None => run,
+        Some((policy, "thesis" | "ours")) => policy,
+        Some((_, how)) if how.starts_with("files' data") => "buddy, as on ramfs",
+        Some((_, how)) if how.starts_with("a fifth of") => "buddy, inodes stay",
+        Some((policy, _)) => policy,
+    }
+}
+
 fn chart(id: &str, title: &str, y: &'static str, series: Vec<Series>) -> String {
     LineChart {
         id: id.to_owned(),
@@ -63,8 +74,9 @@ pub fn over_time(results: &Results, command: &str, out: &mut String) {
 fn copied(results: &Results, command: &str, out: &mut String) {
     let of = |curve: &&Curve| curve.copied_gib.last().is_some_and(|&last| last > 0.0);
     let lines = results.curves.iter().filter(of).enumerate();
-    let lines =
-        lines.map(|(n, curve)| series(&curve.policy, n, &curve.hours, &curve.copied_gib)).collect();
+    let lines = lines
+        .map(|(n, curve)| series(beside(&curve.policy), n, &curve.hours, &curve.copied_gib))
+        .collect();
     let drawing = chart("5-5", "Figure 5.5: memory copied so far", "GiB copied", lines);
     let rows: Vec<Vec<Cell>> = results
         .tables
@@ -109,7 +121,8 @@ pub fn footprints(results: &Results, command: &str, out: &mut String) {
     );
     let removable = |of: &Footprint| of.removable.iter().map(|&n| f64::from(n)).collect::<Vec<_>>();
     let lines = results.footprints.iter().enumerate();
-    let lines = lines.map(|(n, of)| series(&of.policy, n, &of.hours, &removable(of))).collect();
+    let lines =
+        lines.map(|(n, of)| series(beside(&of.policy), n, &of.hours, &removable(of))).collect();
     let drawing = chart("5-2", "Removable sections over time", "sections", lines);
     let lead = "Sections without kernel pages, of 256.";
     let title = "Figure 5.2: removable sections over time";

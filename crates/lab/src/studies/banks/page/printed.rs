@@ -121,8 +121,7 @@ pub fn differences(results: &Results, out: &mut String) {
         "A zone for 32-bit devices is left out: with interleaving its banks would be tied to another zone's.",
         "Recorded streams: kernel events as text, by --trace. trace-cmd's binary file goes through trace-cmd report.",
         "Of chapter 6, kernbench, filebench, PARSEC, AIM9 and lmbench need a patched kernel and are not reproduced. Its claim, no \
-         observable difference, has a counterpart in this project's malloc: real programs with the giving \
-         back of memory on and off: cargo xtask bench --quick --allocators glibc,freehold,freehold-keeps --only PROGRAMS.",
+         observable difference, has a counterpart above: real programs with the giving back of memory on and off.",
     ];
     let slips = results.slips.iter().map(String::as_str);
     for point in points.into_iter().chain(slips) {
