@@ -2,6 +2,7 @@
 
 use freehold_core::frames::{BANK, UNIT};
 use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::size_class::{CLASSES, SizeClass};
 use freehold_testkit::failing_machine::FailingMachine;
 
 const MIB: usize = 1 << 20;
@@ -57,6 +58,28 @@ fn banks_of_a_thread_that_fills_its_slabs_from_12_mib_in_use() {
     let first = found.iter().position(|huge| *huge).expect("some");
     assert!((11 * MIB..15 * MIB).contains(&(first * 1024)), "{first}");
     assert!(found[first..].iter().all(|huge| *huge));
+}
+
+#[test]
+fn banks_of_a_thread_with_a_slab_of_each_class_while_half_of_what_is_in_use_is_its_slabs() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    SizeClass::all().for_each(|class| _ = allocate(&heap, cache, class.size()));
+    // Half as many again, so less than two of a class.
+    let slabs = CLASSES + CLASSES / 2;
+    (0..CLASSES).for_each(|_| _ = allocate(&heap, cache, 32 * 1024));
+    let mut banks: Vec<(usize, usize, bool)> = Vec::new();
+    while heap.usage().used < 30 * MIB / UNIT {
+        let block = allocate(&heap, cache, UNIT).addr();
+        if banks.last().is_none_or(|(bank, ..)| *bank != block / BANK) {
+            banks.push((block / BANK, heap.usage().used, heap.machine().is_huge(block)));
+        }
+    }
+    // The first bank was opened by a slab.
+    for (_, used, huge) in &banks[1..] {
+        assert_eq!(*huge, (12 * MIB / UNIT..=2 * slabs).contains(used), "{banks:?}");
+    }
+    assert_eq!(banks.iter().filter(|(_, _, huge)| *huge).count(), 1, "{banks:?}");
 }
 
 #[test]

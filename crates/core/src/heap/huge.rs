@@ -7,7 +7,9 @@
 //! ```text
 //! whole banks of a block of 2 MiB to 64 MiB       once 8 MiB are in use; but never for one that grows by realloc
 //! a bank opened for a slab or a smaller block     once 12 MiB are in use, if the thread fills slabs: it has
-//!                                                 twice as many as classes, so half of them are being filled at most
+//!                                                 twice as many as classes, so half of them are being filled at most;
+//!                                                 or as many as classes, which are half of what is in use: then there
+//!                                                 are no other threads' slabs that are being filled, too
 //! both, and the last, partial bank of a block     once 32 MiB are: a bank more or less does not matter then
 //! ```
 //!
@@ -43,7 +45,7 @@ impl<M: Machine> NodeHeap<M> {
     fn judge_banks(&self, cache: &Cache, run: Run, size: usize) {
         let banks = match size {
             0..BANK if run.used >= MANY_UNITS => 1,
-            0..BANK if run.used >= SLAB_UNITS && fills_slabs(cache) => 1,
+            0..BANK if run.used >= SLAB_UNITS && fills_slabs(cache, run.used) => 1,
             BANK..=LONGEST if run.used >= MANY_UNITS => size.div_ceil(BANK),
             BANK..=LONGEST => size / BANK,
             _ => return,
@@ -60,8 +62,9 @@ pub(super) fn count_slab(cache: &Cache, class: usize) {
     word.set(word.get() | 1 << (class % 64));
 }
 
-/// Whether most slabs of the cache have been filled.
-fn fills_slabs(cache: &Cache) -> bool {
+/// Whether next to all slabs have been filled of which `used` units consist: those of the cache, and others'.
+fn fills_slabs(cache: &Cache, used: usize) -> bool {
     let classes: u32 = cache.opened.iter().map(|word| word.get().count_ones()).sum();
-    cache.owned.load(Ordering::Relaxed) >= classes * SLABS_A_CLASS
+    let owned = cache.owned.load(Ordering::Relaxed);
+    owned >= classes * SLABS_A_CLASS || (owned >= classes && owned as usize * 2 >= used)
 }
