@@ -99,6 +99,16 @@ fn no_bank_of_threads_that_fill_no_slab_before_32_mib_are_in_use() {
 }
 
 #[test]
+fn no_bank_of_many_threads_with_a_slab_each() {
+    let heap = heap();
+    for _ in 0..1000 {
+        let cache = heap.attach().expect("memory");
+        assert_eq!(advised(&heap, cache, [100].into_iter()), [false]);
+    }
+    assert!(heap.usage().used * UNIT >= 60 * MIB);
+}
+
+#[test]
 fn the_advice_ends_where_a_part_of_a_bank_is_given_back() {
     let heap = heap();
     let cache = heap.attach().expect("memory");

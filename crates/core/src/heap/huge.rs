@@ -10,7 +10,10 @@
 //!                                                 twice as many as classes, so half of them are being filled at most;
 //!                                                 or as many as classes, which are half of what is in use: then there
 //!                                                 are no other threads' slabs that are being filled, too
-//! both, and the last, partial bank of a block     once 32 MiB are: a bank more or less does not matter then
+//! a bank opened for a smaller block, and the      once 32 MiB are: a bank more or less does not matter then
+//! last, partial bank of a block
+//! a bank opened for a slab                        once 32 MiB are, if the thread has a bank's worth of slabs: of a
+//!                                                 thousand threads with a slab each, little of each slab is touched
 //! ```
 //!
 //! Only banks that are wholly free and untouched are advised; `purge` takes the advice back.
@@ -29,11 +32,16 @@ const SLAB_UNITS: usize = (12 << 20) / UNIT;
 const MANY_UNITS: usize = (32 << 20) / UNIT;
 /// Slabs a class that make a cache one that fills its slabs.
 const SLABS_A_CLASS: u32 = 2;
+/// Slabs that fill a bank.
+const SLABS_A_BANK: u32 = (BANK / UNIT) as u32;
 /// Longer blocks are often tables of which little is ever touched.
 const LONGEST: usize = 64 << 20;
 
+/// The size to name when a run was taken for a slab.
+pub(super) const A_SLAB: usize = 0;
+
 impl<M: Machine> NodeHeap<M> {
-    /// Asks for huge pages where a run that was just taken for `size` bytes will fill banks.
+    /// Asks for huge pages where a run that was just taken for `size` bytes, or for [`A_SLAB`], will fill banks.
     #[inline]
     pub(super) fn ask_for_huge(&self, cache: &Cache, run: Run, size: usize) {
         if run.fresh != 0 && run.used >= SOME_UNITS {
@@ -44,8 +52,9 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     fn judge_banks(&self, cache: &Cache, run: Run, size: usize) {
         let banks = match size {
-            0..BANK if run.used >= MANY_UNITS => 1,
             0..BANK if run.used >= SLAB_UNITS && fills_slabs(cache, run.used) => 1,
+            A_SLAB if run.used < MANY_UNITS || owned(cache) < SLABS_A_BANK => return,
+            0..BANK if run.used >= MANY_UNITS => 1,
             BANK..=LONGEST if run.used >= MANY_UNITS => size.div_ceil(BANK),
             BANK..=LONGEST => size / BANK,
             _ => return,
@@ -65,6 +74,10 @@ pub(super) fn count_slab(cache: &Cache, class: usize) {
 /// Whether next to all slabs have been filled of which `used` units consist: those of the cache, and others'.
 fn fills_slabs(cache: &Cache, used: usize) -> bool {
     let classes: u32 = cache.opened.iter().map(|word| word.get().count_ones()).sum();
-    let owned = cache.owned.load(Ordering::Relaxed);
+    let owned = owned(cache);
     owned >= classes * SLABS_A_CLASS || (owned >= classes && owned as usize * 2 >= used)
+}
+
+fn owned(cache: &Cache) -> u32 {
+    cache.owned.load(Ordering::Relaxed)
 }

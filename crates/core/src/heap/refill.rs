@@ -9,12 +9,11 @@
 //! blocks at a time, so that few pages are touched before the program does.
 
 use super::cache::Cache;
-use super::huge::count_slab;
+use super::huge::{A_SLAB, count_slab};
 use super::lists::link;
 use super::node_heap::NodeHeap;
 use super::slab::{Chain, Slab};
 use super::tag;
-use crate::frames::UNIT;
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::row::Row;
@@ -170,7 +169,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.borrow(cache, class.index());
         count_slab(cache, class.index());
-        self.ask_for_huge(cache, run, UNIT);
+        self.ask_for_huge(cache, run, A_SLAB);
         true
     }
 }
