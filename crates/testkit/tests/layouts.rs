@@ -1,9 +1,9 @@
 //! What each fit makes of the same holes, as pictures.
 
 use freehold_core::blocks::{
-    BestFit, BestFitList, BlockHeap, Buddy, Dmrt, DmrtLists, DmrtPaper, DmrtParams, ExactFit,
-    FirstFit, FirstFitList, GoodFit, GoodFitParams, LargeFit, NextFit, NextFitList, SizeLists,
-    WorstFit, WorstFitList,
+    BestFit, BestFitList, BlockHeap, Buddy, Dmrt, DmrtLists, DmrtLooks, DmrtPaper, DmrtParams,
+    ExactFit, FirstFit, FirstFitList, GoodFit, GoodFitParams, LargeFit, NextFit, NextFitList,
+    SizeLists, WorstFit, WorstFitList,
 };
 use freehold_core::policy::Policy;
 use freehold_core::units::Align;
@@ -176,7 +176,7 @@ fn two_holes_of_a_class<P: Policy>() -> Result<ShadowHeap<P>, Fault> {
 fn a_second_look_finds_what_lists_cannot_promise() -> Done {
     let mut blind = two_holes_of_a_class::<DmrtPaper>()?;
     assert!(!blind.alloc(4, 1032, Align::ONE)?, "the class is not surely long enough");
-    let mut looks = two_holes_of_a_class::<Dmrt>()?;
+    let mut looks = two_holes_of_a_class::<DmrtLooks>()?;
     ask(&mut looks, 4, 1032)?; // the second that is looked at
     assert_eq!(looks.picture(), "[used 1040, used 32, free 1024, used 48]");
     Ok(())
@@ -192,7 +192,7 @@ fn a_first_look_finds_the_block_just_freed_before_a_longer_one_is_cut() -> Done 
         ask(&mut heap, 2, 1032)?;
         Ok(heap.picture())
     }
-    assert_eq!(freed_and_asked_for_again::<Dmrt>()?, "[used 1040, used 32, free 3024]");
+    assert_eq!(freed_and_asked_for_again::<DmrtLooks>()?, "[used 1040, used 32, free 3024]");
     let rounded_up = "[free 1040, used 32, used 1040, free 1984]";
     assert_eq!(freed_and_asked_for_again::<DmrtPaper>()?, rounded_up);
     Ok(())
@@ -239,12 +239,73 @@ fn dmrt_asks_the_request_not_the_block_how_large_it_is() -> Done {
     Ok(())
 }
 
+/// Objects of `sizes` bytes, each before a wall; then `freed` go, in that order.
+fn walled<P: Policy>(len: usize, sizes: &[u64], freed: &[u32]) -> Result<ShadowHeap<P>, Fault> {
+    let mut heap = heap::<P>(len);
+    for (id, &size) in (0..).zip(sizes) {
+        ask(&mut heap, 2 * id, size)?;
+        ask(&mut heap, 2 * id + 1, 24)?;
+    }
+    for &id in freed {
+        heap.free(2 * id)?;
+    }
+    Ok(heap)
+}
+
+#[test]
+fn dmrt_uses_the_lower_of_the_two_blocks_first_in_a_list() -> Done {
+    fn hole_of_the_next<P: Policy>(size: u64) -> Result<usize, Fault> {
+        let mut heap = walled::<P>(32 << 10, &[size; 4], &[2, 0, 1, 3])?;
+        ask(&mut heap, 9, size)?;
+        heap.verify()?;
+        let walls = [1, 3, 5, 7].map(|id| heap.place(id));
+        Ok(walls.iter().filter(|&&wall| wall < heap.place(9)).count())
+    }
+    // A bin's and a list's blocks. 0 lies lower than 2, which was freed before; 1 and 3 lie higher than 0.
+    for size in [100, 1500] {
+        assert_eq!(hole_of_the_next::<Dmrt>(size)?, 0);
+        assert_eq!(hole_of_the_next::<DmrtLooks>(size)?, 3, "the youngest");
+    }
+    Ok(())
+}
+
+#[test]
+fn dmrt_rounds_up_what_it_cuts_from_the_end_and_what_is_long() -> Done {
+    let heap = walled::<Dmrt>(8192, &[1032, 4088], &[])?;
+    assert_eq!(heap.picture(), "[used 1056, used 32, used 4096, used 32, free 2976]");
+    // Not what it cuts from a hole, which would only make it shorter.
+    let mut heap = walled::<Dmrt>(8192, &[2016], &[0])?;
+    ask(&mut heap, 9, 1032)?;
+    assert_eq!(heap.picture(), "[used 1040, free 1008, used 32, free 6112]");
+    let heap = walled::<Dmrt>(80 << 10, &[64 << 10], &[])?;
+    assert_eq!(heap.picture(), "[used 67584, used 32, free 14304]");
+    heap.verify()
+}
+
+#[test]
+fn dmrt_cuts_the_end_for_a_large_request_only_where_nothing_else_is_long_enough() -> Done {
+    fn follows_the_hole<P: Policy>(size: u64) -> Result<bool, Fault> {
+        let mut heap = walled::<P>(20 << 20, &[4 << 20], &[0])?;
+        ask(&mut heap, 9, size)?;
+        heap.verify()?;
+        Ok(heap.place(9) > heap.place(1))
+    }
+    assert!(follows_the_hole::<DmrtLooks>(3 << 20)?, "the end is the longest");
+    assert!(!follows_the_hole::<Dmrt>(3 << 20)?);
+    assert!(follows_the_hole::<Dmrt>(5 << 20)?, "the hole is too short");
+    Ok(())
+}
+
 #[test]
 fn dmrt_takes_the_head_of_the_highest_list_or_looks_on() -> Done {
     let just_over_five = (5 << 20) + 1000;
     assert_eq!(lands(long_holes::<WorstFit>()?, 2 << 20)?, Some(1), "the longest");
     assert_eq!(lands(long_holes::<DmrtPaper>()?, just_over_five)?, None, "the head is too short");
-    assert_eq!(lands(long_holes::<Dmrt>()?, just_over_five)?, Some(1), "the one behind it is not");
+    assert_eq!(
+        lands(long_holes::<DmrtLooks>()?, just_over_five)?,
+        Some(1),
+        "the one behind it is not"
+    );
     let exact = DmrtParams::PAPER.with_large_fit(LargeFit::Longest);
     let memory = SimRegion::new((15 << 20) + 16);
     let heap = ShadowHeap::with(memory, |region| {

@@ -61,6 +61,13 @@ impl Class {
         (class.row < ROWS).then_some(class)
     }
 
+    /// The least length of [`covering`](Self::covering)'s blocks: `need` rounded up by less than 1/32.
+    pub(super) fn rounded(need: Granules) -> Granules {
+        let width = 1 << (need.bytes().ilog2() - COLUMNS_LOG2);
+        let granules = need.bytes().next_multiple_of(width).div_ceil(super::GRANULE);
+        u32::try_from(granules).map_or(need, Granules::new)
+    }
+
     /// How many there are.
     pub(super) const COUNT: usize = ROWS * COLUMNS;
 
@@ -159,6 +166,18 @@ impl Occupied {
         Some(Class { row, column: columns.trailing_zeros() as usize })
     }
 
+    /// The highest occupied class below `class`.
+    pub(super) fn below<P: Probe>(&self, view: &mut View<P>, class: Class) -> Option<Class> {
+        view.step(Step::Index);
+        let Class { row, column } = class;
+        let here = self.columns[row] & !(!0 << column);
+        if let Some(column) = here.checked_ilog2() {
+            return Some(Class { row, column: column as usize });
+        }
+        let row = (self.rows & !(!0 << row)).checked_ilog2()? as usize;
+        Some(Class { row, column: self.columns[row].checked_ilog2()? as usize })
+    }
+
     /// The highest occupied class.
     pub(super) fn highest(&self) -> Option<Class> {
         let row = self.rows.checked_ilog2()? as usize;
@@ -201,6 +220,16 @@ mod tests {
         assert_eq!(Class::covering(Granules::new(1040 / 16)), Some(class(1056)));
         assert_eq!(Class::covering(Granules::new(1056 / 16)), Some(class(1056)));
         assert_eq!(Class::covering(Granules::new(u32::MAX)), None);
+        for bytes in (32..1 << 20).step_by(16) {
+            let rounded = Class::rounded(Granules::new(bytes / 16));
+            assert_eq!(Some(Class::of(rounded)), Class::covering(Granules::new(bytes / 16)));
+            let bytes = u64::from(bytes);
+            assert!(
+                rounded.bytes() >= bytes && rounded.bytes() - bytes < bytes / 32 + 16,
+                "{bytes}"
+            );
+        }
+        assert_eq!(Class::rounded(Granules::new(u32::MAX)), Granules::new(u32::MAX));
     }
 
     #[test]

@@ -20,13 +20,22 @@
 //! cuts off the rounded length, which is found again, and pays for it inside every block. One look at the list's head
 //! nearly always finds the block just freed (`bench/NOTES.md`, "Fragmentation").
 //!
-//! Two facts about the result, both tested. Up to 1 KiB a list of good fit holds one length only, so
+//! **Ours, too**, and what `dmrt` does beyond the looks ([`DmrtParams::SPARING`]); each keeps a long hole long or the heap's
+//! lengths few:
+//!
+//! - of the two blocks first in a list or bin the lower comes first, so that high ones have time to merge;
+//! - a block of 1 KiB to 4 KiB that has to be cut from the free end of the region, where the heap grows, gets its
+//!   class's length, and one of 64 KiB and more always: what is freed is found again by more requests;
+//! - worst fit cuts the region's free end, which always is the longest, only where the next list down has nothing.
+//!
+//! Two facts about the paper's, both tested. Up to 1 KiB a list of good fit holds one length only, so
 //! that below 2 MiB the paper's DmRT chooses the very blocks that good fit chooses: its bins save
 //! steps, not memory. And a class is the requested size's, not the block's: 2 MiB - 1 B and 2 MiB need
 //! blocks of one length, and are searched for differently.
 
 #![deny(unsafe_code)]
 
+use super::classes::Class;
 use super::exact_fit::{Binned, Bins};
 use super::good_fit::GoodFitParams;
 use super::heap::BlockHeap;
@@ -36,8 +45,11 @@ use super::tags::{Block, Granules, TAG, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
 
-/// DmRT with both looks at four blocks.
-pub type Dmrt = BlockHeap<DmrtLists<4>>;
+/// DmRT with both looks at four blocks, sparing long holes.
+pub type Dmrt = BlockHeap<DmrtLists<4, true>>;
+
+/// DmRT with both looks at four blocks, else the paper's.
+pub type DmrtLooks = BlockHeap<DmrtLists<4>>;
 
 /// DmRT as the paper has it: without looks.
 pub type DmrtPaper = BlockHeap<DmrtLists<0>>;
@@ -48,6 +60,8 @@ pub enum LargeFit {
     /// The head of the highest list, or one of `second_look` more. O(1).
     #[default]
     Head,
+    /// As `Head`, but the region's free end only where the next list down holds nothing long enough. O(1).
+    HeadInside,
     /// The longest there is, found by walking the highest list: an oracle to compare with.
     Longest,
 }
@@ -60,6 +74,22 @@ pub struct DmrtParams {
     first_look: u32,
     second_look: u32,
     large_fit: LargeFit,
+    low_tops: bool,
+    rounding: Rounding,
+}
+
+/// Lengths of blocks, in bytes, that are rounded up to their size class, by less than 1/32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rounding {
+    /// From here on, below `at_end_below`, where the block is cut from the free end of the region.
+    at_end_from: u64,
+    at_end_below: u64,
+    /// From here on, wherever it is cut.
+    always_from: u64,
+}
+
+impl Rounding {
+    const NONE: Rounding = Rounding { at_end_from: 0, at_end_below: 0, always_from: u64::MAX };
 }
 
 impl DmrtParams {
@@ -73,6 +103,17 @@ impl DmrtParams {
         first_look: 0,
         second_look: 0,
         large_fit: LargeFit::Head,
+        low_tops: false,
+        rounding: Rounding::NONE,
+    };
+
+    /// The paper's, sparing long holes; see the module. The bounds were chosen on recorded programs
+    /// (`bench/NOTES.md`, "Fragmentation").
+    pub const SPARING: DmrtParams = DmrtParams {
+        large_fit: LargeFit::HeadInside,
+        low_tops: true,
+        rounding: Rounding { at_end_from: 1 << 10, at_end_below: 4 << 10, always_from: 64 << 10 },
+        ..DmrtParams::PAPER
     };
 
     /// Requests of less than `small` bytes are small, of `large` bytes and more large. `None` unless
@@ -117,32 +158,33 @@ impl DmrtParams {
 }
 
 /// The bins and lists of DmRT: 64 bins in one word, and good fit's lists above. `LOOK` is both looks of the
-/// `Default`, by which the registry makes one.
+/// `Default`, by which the registry makes one; `SPARES` says whether its other parameters are [`DmrtParams::SPARING`].
 #[derive(Debug)]
-pub struct DmrtLists<const LOOK: u32> {
+pub struct DmrtLists<const LOOK: u32, const SPARES: bool = false> {
     params: DmrtParams,
     blocks: Binned<1>,
 }
 
-impl<const LOOK: u32> DmrtLists<LOOK> {
+impl<const LOOK: u32, const SPARES: bool> DmrtLists<LOOK, SPARES> {
     /// No blocks yet. Give it to [`BlockHeap::with_index`].
     pub fn with(params: DmrtParams) -> Self {
         let lists = GoodFitParams::new(32, params.second_look).unwrap_or_default();
-        let lists = lists.with_first_look(params.first_look);
+        let lists = lists.with_first_look(params.first_look).with_low_tops(params.low_tops);
         DmrtLists { params, blocks: Binned::new(params.longest_bin(), lists) }
     }
 }
 
-impl<const LOOK: u32> Default for DmrtLists<LOOK> {
+impl<const LOOK: u32, const SPARES: bool> Default for DmrtLists<LOOK, SPARES> {
     fn default() -> Self {
-        Self::with(DmrtParams::PAPER.with_first_look(LOOK).with_second_look(LOOK))
+        let params = if SPARES { DmrtParams::SPARING } else { DmrtParams::PAPER };
+        Self::with(params.with_first_look(LOOK).with_second_look(LOOK))
     }
 }
 
 // SAFETY: everything is delegated to bins and lists, which hold blocks inserted and not removed
 // since.
 #[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<const LOOK: u32> FreeIndex for DmrtLists<LOOK> {
+unsafe impl<const LOOK: u32, const SPARES: bool> FreeIndex for DmrtLists<LOOK, SPARES> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.blocks.insert(view, block, size);
     }
@@ -170,10 +212,34 @@ unsafe impl<const LOOK: u32> FreeIndex for DmrtLists<LOOK> {
         let lists = self.blocks.lists();
         let found = match large_fit {
             LargeFit::Head => lists.find_long(view, need, second_look),
+            LargeFit::HeadInside => lists.find_long_inside(view, need, second_look),
             LargeFit::Longest => lists.find_longest(view, need),
         };
         // Only where the limits are moved so far that a large request may fit into a bin.
         found.or_else(|| self.blocks.find_in_bins(view, need))
+    }
+
+    #[inline]
+    fn need_for(&self, requested: u64) -> Option<Granules> {
+        let need = Granules::for_request(requested)?;
+        let is_long = need.bytes() >= self.params.rounding.always_from;
+        Some(if is_long { Class::rounded(need) } else { need })
+    }
+
+    #[inline]
+    fn share_of<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        (block, size): (Block, Granules),
+        room: Granules,
+        need: Granules,
+    ) -> Granules {
+        let Rounding { at_end_from, at_end_below, .. } = self.params.rounding;
+        let may_grow = (at_end_from..at_end_below).contains(&need.bytes());
+        if !may_grow || block.after(size) != view.tags().end() {
+            return need;
+        }
+        Class::rounded(need).min(room)
     }
 
     fn foresee_find(&self, need: Granules) -> Option<Block> {

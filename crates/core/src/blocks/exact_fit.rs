@@ -68,9 +68,9 @@ impl<const WORDS: usize> Bins<WORDS> {
         &mut self.stacks[bin / COLUMNS][bin % COLUMNS]
     }
 
-    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
+    fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules, low: bool) {
         let bin = Self::bin(size);
-        self.stack(bin).push(view, block);
+        self.stack(bin).push_as(view, block, low);
         self.mark(view, bin, true);
     }
 
@@ -146,6 +146,7 @@ impl<const WORDS: usize> Bins<WORDS> {
 #[derive(Debug)]
 pub(super) struct Binned<const WORDS: usize> {
     longest: Granules,
+    low_tops: bool,
     bins: Bins<WORDS>,
     lists: SizeLists,
 }
@@ -154,7 +155,8 @@ impl<const WORDS: usize> Binned<WORDS> {
     /// Bins up to `longest`, which is at most [`Bins::LONGEST`].
     pub(super) fn new(longest: Granules, lists: GoodFitParams) -> Self {
         let longest = longest.min(Bins::<WORDS>::LONGEST);
-        Binned { longest, bins: Bins::new(), lists: SizeLists::with(lists) }
+        let low_tops = lists.has_low_tops();
+        Binned { longest, low_tops, bins: Bins::new(), lists: SizeLists::with(lists) }
     }
 
     /// The lists of what no bin holds.
@@ -168,7 +170,7 @@ impl<const WORDS: usize> Binned<WORDS> {
 
     pub(super) fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         if self.is_binned(size) {
-            self.bins.insert(view, block, size);
+            self.bins.insert(view, block, size, self.low_tops);
         } else {
             self.lists.insert(view, block, size);
         }

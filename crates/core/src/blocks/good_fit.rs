@@ -32,6 +32,7 @@ pub struct GoodFitParams {
     merged_log2: u8,
     first_look: u32,
     second_look: u32,
+    low_tops: bool,
 }
 
 impl GoodFitParams {
@@ -42,7 +43,7 @@ impl GoodFitParams {
             return None;
         }
         let merged_log2 = 5 - sublists.trailing_zeros() as u8;
-        Some(GoodFitParams { merged_log2, first_look: 0, second_look })
+        Some(GoodFitParams { merged_log2, first_look: 0, second_look, low_tops: false })
     }
 
     /// At most `blocks` of the list that `need` itself falls in are looked at before any longer one is taken.
@@ -50,9 +51,19 @@ impl GoodFitParams {
         GoodFitParams { first_look: blocks, ..self }
     }
 
+    /// Of the two blocks first in a list the lower one comes first, not the younger.
+    pub const fn with_low_tops(self, low_tops: bool) -> GoodFitParams {
+        GoodFitParams { low_tops, ..self }
+    }
+
     /// Lists a doubling.
     pub const fn sublists(self) -> u32 {
         32 >> self.merged_log2
+    }
+
+    /// Whether the lower of the two blocks first in a list comes first.
+    pub const fn has_low_tops(self) -> bool {
+        self.low_tops
     }
 
     /// Blocks looked at before a longer one is taken.
@@ -118,6 +129,26 @@ impl SizeLists {
         list.first_fit(view, need, most.saturating_add(1))
     }
 
+    /// As [`find_long`](Self::find_long), but the block that ends where the region does is cut only where no other of the
+    /// next list down is long enough.
+    pub(super) fn find_long_inside<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        need: Granules,
+        most: u32,
+    ) -> Option<Block> {
+        let highest = self.occupied.highest()?;
+        if self.lists.get(highest).is_the_end_alone(view)
+            && let Some(below) = self.occupied.below(view, highest)
+        {
+            let found = self.lists.get(below).first_fit(view, need, most.saturating_add(1));
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.find_long(view, need, most)
+    }
+
     /// Worst fit to the byte, by walking the highest list. O(blocks of one list).
     pub(super) fn find_longest<P: Probe>(
         &self,
@@ -149,7 +180,7 @@ impl SizeLists {
 unsafe impl FreeIndex for SizeLists {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         let class = self.params.class_of(size);
-        self.lists.get_mut(class).push(view, block);
+        self.lists.get_mut(class).push_as(view, block, self.params.low_tops);
         self.occupied.set(view, class, true);
     }
 
@@ -205,7 +236,11 @@ unsafe impl FreeIndex for SizeLists {
     }
 
     fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
-        Some(LongestTwo::of_classes(Class::all().rev(), |class, two| {
+        let mut view = tags.quiet();
+        let occupied = &self.occupied;
+        let below = |&class: &Class| occupied.below(&mut view, class);
+        let classes = core::iter::successors(occupied.highest(), below);
+        Some(LongestTwo::of_classes(classes, |class, two| {
             self.lists.get(class).add_longest(tags, two);
         }))
     }

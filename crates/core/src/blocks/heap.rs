@@ -64,10 +64,12 @@ impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
     }
 
     fn alloc<P: Probe>(&mut self, size: u64, align: Align, probe: &mut P) -> Option<NonNull<u8>> {
-        let need = Granules::for_request(size)?;
+        let need = self.index.need_for(size)?;
         let mut view = self.tags.watched(probe);
         let spot = self.find_spot(&mut view, need, size, align)?;
-        let block = self.take(&mut view, spot, need);
+        let room = spot.size.minus(spot.gap);
+        let share = self.index.share_of(&mut view, (spot.block, spot.size), room, need);
+        let block = self.take(&mut view, spot, share);
         Some(self.tags.payload(block))
     }
 
@@ -105,7 +107,7 @@ impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
         if distance == Distance::Near {
             return;
         }
-        let Some(need) = Granules::for_request(size) else { return };
+        let Some(need) = self.index.need_for(size) else { return };
         let Some(block) = self.index.foresee_find(need) else { return };
         match distance {
             Distance::Far => self.tags.fetch(block),

@@ -62,6 +62,25 @@ pub unsafe trait FreeIndex: Default {
         self.find(view, need)
     }
 
+    /// How long a block `requested` bytes are to get: what they need, or more, where an index would rather have blocks
+    /// of few lengths. Asked before `find`. `None` when that is longer than any region.
+    #[inline(always)]
+    fn need_for(&self, requested: u64) -> Option<Granules> {
+        Granules::for_request(requested)
+    }
+
+    /// How much of the last `room` granules of the block found is cut off for `need`: that, or more, up to `room`.
+    #[inline(always)]
+    fn share_of<P: Probe>(
+        &self,
+        _view: &mut View<P>,
+        _found: (Block, Granules),
+        _room: Granules,
+        need: Granules,
+    ) -> Granules {
+        need
+    }
+
     /// The length of the longest block, zero when there is none.
     fn largest(&self, tags: &Tags) -> Granules;
 

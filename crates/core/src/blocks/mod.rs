@@ -45,12 +45,12 @@ mod zones;
 
 pub use best_fit::{BestFit, BestFitList};
 pub use buddy::Buddy;
-pub use dmrt::{Dmrt, DmrtLists, DmrtPaper, DmrtParams, LargeFit};
+pub use dmrt::{Dmrt, DmrtLists, DmrtLooks, DmrtPaper, DmrtParams, LargeFit};
 pub use exact_fit::{ExactFit, ExactLists};
 pub use first_fit::{FirstFit, FirstFitList};
 pub use good_fit::{GoodFit, GoodFitParams, SizeLists};
 pub use heap::BlockHeap;
-pub use index::{Census, FreeIndex};
+pub use index::{Census, FreeIndex, LongestTwo};
 pub use next_fit::{NextFit, NextFitList};
 pub use region::{GRANULE, MAX_REGION, Parts, Region};
 pub use search::{Found, Search, StillIndex};

@@ -1,4 +1,4 @@
-//! A list of free blocks, youngest first, linked both ways inside the blocks.
+//! A list of free blocks, youngest first (or, of the two at its end, the lower), linked both ways inside the blocks.
 //!
 //! What good fit keeps per size class and buddies per order. Every operation is O(1).
 
@@ -33,6 +33,32 @@ impl Stack {
             view.set_link(old, UP, Some(block));
         }
         self.set_top(view, Some(block));
+    }
+
+    /// Takes in `block`, on top or [lower ones first](Self::push_low).
+    pub(super) fn push_as<P: Probe>(&mut self, view: &mut View<P>, block: Block, low: bool) {
+        if low { self.push_low(view, block) } else { self.push(view, block) }
+    }
+
+    /// Takes in `block`: on top, unless the top one lies lower; then just under it. So the top tends to be the lowest
+    /// of its list, and low blocks are used up before high ones, at a comparison's price.
+    pub(super) fn push_low<P: Probe>(&mut self, view: &mut View<P>, block: Block) {
+        let Some(top) = self.top.filter(|&top| top < block) else { return self.push(view, block) };
+        let under = view.link(top, DOWN);
+        view.set_link(block, DOWN, under);
+        view.set_link(block, UP, Some(top));
+        view.set_link(top, DOWN, Some(block));
+        if let Some(under) = under {
+            view.set_link(under, UP, Some(block));
+        }
+    }
+
+    /// Whether it holds a single block, and that one ends where the region does.
+    pub(super) fn is_the_end_alone<P: Probe>(&self, view: &mut View<P>) -> bool {
+        let Some(top) = self.top else { return false };
+        view.step(Step::Inspect);
+        let end = top.after(view.size(top));
+        end == view.tags().end() && view.link(top, DOWN).is_none()
     }
 
     /// Forgets `block`, wherever in the list it is.
