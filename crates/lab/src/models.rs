@@ -14,7 +14,7 @@ mod tlsf;
 
 pub use dlmalloc::Dlmalloc;
 pub use tcmalloc::Tcmalloc;
-pub use tlsf::Tlsf;
+pub use tlsf::{Tlsf, Tlsf31, Tlsf246};
 
 use freehold_core::policy::{self, POLICIES, PolicyInfo, Visitor};
 
@@ -36,7 +36,9 @@ macro_rules! models {
 models! {
     "dlmalloc" => Dlmalloc, "model of dlmalloc: exact bins below 256 B, best fit in tries, a designated victim, top last";
     "tcmalloc" => Tcmalloc, "model of tcmalloc without thread caches: size classes in runs of 8 KiB pages, best fit of runs";
-    "tlsf" => Tlsf, "model of TLSF 2.4: good fit that also rounds each request up to its size class";
+    "tlsf" => Tlsf, "model of TLSF with 8 B of header: good fit that also rounds each new block up to its size class";
+    "tlsf-2.4.6" => Tlsf246, "model of the TLSF library 2.4.6 on 64 bits: the same with 16 B of header, classed by payload";
+    "tlsf-3.1" => Tlsf31, "model of the TLSF library 3.1 on 64 bits: rounds the search only, classed by payload";
 }
 
 /// Every policy of the core, then every model.

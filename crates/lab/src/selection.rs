@@ -145,7 +145,10 @@ mod tests {
     #[test]
     fn models_are_policies_of_their_own_group() {
         let selection = Selection::parse("models,best-fit,tlsf", &[]).unwrap();
-        assert_eq!(selection.policies, ["dlmalloc", "tcmalloc", "tlsf", "best-fit"]);
+        assert_eq!(
+            selection.policies,
+            ["dlmalloc", "tcmalloc", "tlsf", "tlsf-2.4.6", "tlsf-3.1", "best-fit"]
+        );
         let all = Selection::parse("policies", &[]).unwrap().policies;
         assert!(all.contains(&"dmrt") && !all.contains(&"tlsf"));
     }

@@ -3,17 +3,17 @@
 //! Most policies know their longest blocks; of the others a sample walks all blocks of the region,
 //! the one measure here that is not O(log n). Invariant: the moments sampled are evenly spaced and
 //! a function of trace and policy alone (no clock decides), and no more blocks are ever walked than
-//! a million and one for every event replayed.
+//! sixteen million and one for every event replayed.
 
 use crate::measure::Timeline;
 use freehold_core::policy::{Policy, Totals};
 
-/// Most samples.
-const MOST: usize = 64;
+/// Most samples. With 64, as before, the mean of a run was off by up to 3 points, more than policies differ by.
+const MOST: usize = 2048;
 /// Blocks that may be walked however few events there are.
-const FREE_OF_CHARGE: u64 = 1_000_000;
+const FREE_OF_CHARGE: u64 = 16_000_000;
 
-/// The samples so far. Evenly spaced, 64 at most; where a sample would overdraw the budget it is
+/// The samples so far. Evenly spaced, 2,048 at most, half as many at least; where a sample would overdraw the budget it is
 /// skipped, and only half as many are taken (and kept) from then on.
 pub struct External {
     samples: Timeline<f64>,
@@ -109,10 +109,10 @@ mod tests {
         for events in 1..=1_000_000 {
             if external.is_due(events) {
                 external.sample(&policy, &totals, events);
-                assert!(external.walked <= 1_000_000 + events);
+                assert!(external.walked <= FREE_OF_CHARGE + events);
             }
         }
-        assert!(external.walked >= 400_000, "{}", external.walked);
+        assert!(external.walked >= FREE_OF_CHARGE / 2, "{}", external.walked);
         let found = external.finish(&policy, &totals, 1_000_000);
         let exact = 1.0 - 1.0 / 50_000.0;
         assert!((found - exact).abs() < 1e-9, "{found}, not {exact}");

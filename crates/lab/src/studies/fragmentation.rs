@@ -39,6 +39,9 @@ pub struct Plan {
     pub policies: Vec<String>,
     /// What should come out.
     pub target: Target,
+    /// What whoever reads the answer must know of the policies.
+    #[serde(default)]
+    pub note: String,
     /// The programs.
     #[serde(rename = "trace")]
     pub programs: Vec<Program>,
@@ -182,6 +185,8 @@ pub struct Results {
     pub study: &'static str,
     /// The target.
     pub target: Target,
+    /// [`Plan::note`].
+    pub note: String,
     /// One for each program, in the order of the file.
     pub traces: Vec<Found>,
 }
@@ -189,11 +194,38 @@ pub struct Results {
 impl Results {
     /// Of all programs together.
     pub fn of(plan: &Plan, traces: Vec<Found>) -> Results {
-        let target = plan.target.clone();
-        Results { schema_version: SCHEMA_VERSION, study: "fragmentation", target, traces }
+        let (target, note) = (plan.target.clone(), plan.note.trim().to_owned());
+        Results { schema_version: SCHEMA_VERSION, study: "fragmentation", target, note, traces }
     }
 
-    /// In a sentence.
+    /// In how many comparisons the policy `of` fragments at most as much as `at_most`, and of how many.
+    fn count(&self, of: &str, at_most: &str) -> (usize, usize) {
+        let judged = || {
+            let pairs =
+                self.traces.iter().filter_map(|f| Some((f.policy(of)?, f.policy(at_most)?)));
+            pairs.flat_map(|pair| MEASURES.iter().filter_map(move |m| m.is_at_most(pair.0, pair.1)))
+        };
+        (judged().filter(|met| *met).count(), judged().count())
+    }
+
+    /// How the target's policy fares against every other, and how they fare against its rival.
+    fn others(&self) -> Option<String> {
+        let Target { of, at_most } = &self.target;
+        let policies = &self.traces.iter().find(|found| found.missing.is_none())?.policies;
+        let names = || policies.iter().map(|policy| policy.name.as_str()).filter(|name| name != of);
+        let against = names().filter(|name| name != at_most);
+        let against = against.map(|name| format!("{name} in {}", self.count(of, name).0));
+        let rivals = names().filter(|name| name != at_most);
+        let rivals = rivals.map(|name| format!("{name} in {}", self.count(name, at_most).0));
+        let (against, rivals): (Vec<_>, Vec<_>) = (against.collect(), rivals.collect());
+        if against.is_empty() {
+            return None;
+        }
+        let (against, rivals) = (against.join(", "), rivals.join(", "));
+        Some(format!(" {of} is at most {against}; at most {at_most} are {rivals}."))
+    }
+
+    /// In a few sentences.
     pub fn answer(&self) -> String {
         let judged = || self.traces.iter().flat_map(|found| &found.target_met);
         let met = judged().filter(|one| *one.1).count();
@@ -213,7 +245,7 @@ impl Results {
         if missing > 0 {
             text += &format!(" {missing} could not be recorded here.");
         }
-        text
+        text + &self.others().unwrap_or_default()
     }
 }
 
@@ -223,7 +255,19 @@ fn exceptions(found: &Found) -> Option<String> {
     (!not.is_empty()).then(|| format!("{} ({})", found.name, not.join(", ")))
 }
 
+impl Measure {
+    /// Whether `of` fragments at most as much as `other`; `None` where either was not measured.
+    fn is_at_most(&self, of: &Outcome, other: &Outcome) -> Option<bool> {
+        Some((self.get)(of)? <= (self.get)(other)?)
+    }
+}
+
 impl Found {
+    /// What came of one policy.
+    fn policy(&self, name: &str) -> Option<&Outcome> {
+        self.policies.iter().find(|outcome| outcome.name == name)
+    }
+
     /// A program without figures.
     pub fn missing(program: &Program, why: String) -> Found {
         Found {
@@ -262,8 +306,8 @@ pub fn measure(
     let policies: Vec<Outcome> = replayed.into_iter().map(|one| one.outcome).collect();
     let of = |name: &str| policies.iter().find(|outcome| outcome.name == name);
     let judge = |measure: &Measure| {
-        let own = (measure.get)(of(&plan.target.of)?)?;
-        Some((measure.key, own <= (measure.get)(of(&plan.target.at_most)?)?))
+        let met = measure.is_at_most(of(&plan.target.of)?, of(&plan.target.at_most)?)?;
+        Some((measure.key, met))
     };
     Ok(Found {
         name: program.name.clone(),

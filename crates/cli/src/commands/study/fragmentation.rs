@@ -182,5 +182,6 @@ fn print(to: &mut dyn Write, results: &Results) -> std::io::Result<()> {
         }
         writeln!(to)?;
     }
-    writeln!(to, "{}", results.answer())
+    writeln!(to, "{}", results.answer())?;
+    if results.note.is_empty() { Ok(()) } else { writeln!(to, "{}", results.note) }
 }

@@ -7,11 +7,13 @@ use crate::report::sheet;
 
 /// The whole page. `command` is what made it.
 pub fn page(results: &Results, command: &str) -> String {
+    let mut paragraphs = vec![results.answer()];
+    paragraphs.extend((!results.note.is_empty()).then(|| results.note.clone()));
     let mut out = sheet::open(
         "study fragmentation",
         "Fragmentation on recorded programs",
         "Programs and target were named before anything was measured.",
-        &[results.answer()],
+        &paragraphs,
         "Simulated: exact, the same on every machine for the same traces. A bar is the cell's share of the \
          worst of its column.",
         "",

@@ -45,10 +45,12 @@ fn what_is_wrong_with_a_file_is_said() {
         Plan::parse("mine.toml", &DEFAULT.replacen(from, to, 1)).unwrap_err().to_string()
     };
     assert!(
-        said("\"tlsf\", \"good-fit\"", "\"tslf\"")
+        said("\"tlsf\", \"tlsf-2.4.6\"", "\"tslf\"")
             .contains("no policy or model is called \"tslf\"")
     );
-    assert!(said("\"tlsf\", \"good-fit\"", "\"good-fit\"").contains("tlsf is not among policies"));
+    assert!(
+        said("\"tlsf\", \"tlsf-2.4.6\"", "\"good-fit\"").contains("tlsf is not among policies")
+    );
     assert!(said("about =", "abuot =").contains("unknown field `abuot`"));
     assert!(said("name = \"python3\"", "name = \"a/b\"").contains("can be a file's"));
     assert!(said("[[trace]]", "[[trace").starts_with("mine.toml is not TOML"));
@@ -60,8 +62,18 @@ fn all_is_told_met_or_not_there_or_missing() {
     let answer = results.answer();
     assert!(answer.contains("in 1 of 2 comparisons: 1 programs by 4 measures"), "{answer}");
     assert!(answer.contains("Not in: python3 (internal)") && answer.contains("1 could not"));
+    assert!(!answer.contains("; at most"), "there are no others: {answer}");
+    let mut results = results;
+    results.traces[0].policies.push(outcome("best-fit", 0.2));
+    let answer = results.answer();
+    // Of the four measures, outcomes have two, and Johnstone-Wilson's are all 0 here.
+    assert!(
+        answer.contains("dmrt is at most best-fit in 4; at most tlsf are best-fit in 4."),
+        "{answer}"
+    );
     let page = page(&results, "freehold study fragmentation");
     assert!(page.contains("dmrt is above tlsf&#39;s in internal."));
     assert!(page.contains("Missing: redis-server is not installed."));
+    assert!(page.contains("are no blind test"), "the note stands on the page");
     crate::report::sound::assert_sound(&page);
 }
