@@ -14,7 +14,7 @@
 #![deny(unsafe_code)]
 
 use super::region::MAX_REGION;
-use super::tags::{Granules, View};
+use super::tags::{Granules, Tags, View};
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 
@@ -182,6 +182,12 @@ impl Occupied {
     pub(super) fn highest(&self) -> Option<Class> {
         let row = self.rows.checked_ilog2()? as usize;
         Some(Class { row, column: self.columns[row].ilog2() as usize })
+    }
+
+    /// Every occupied class, from the highest down. A replay asks for the longest blocks often, and there are 992 classes.
+    pub(super) fn downwards(&self, tags: &Tags) -> impl Iterator<Item = Class> {
+        let mut view = tags.quiet();
+        core::iter::successors(self.highest(), move |&class| self.below(&mut view, class))
     }
 
     /// `Ok` when what is said of `class` and of its row is true.

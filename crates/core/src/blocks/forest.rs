@@ -97,7 +97,7 @@ unsafe impl<Q: Question> FreeIndex for SizeForest<Q> {
     }
 
     fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
-        Some(LongestTwo::of_classes(Class::all().rev(), |class, two| {
+        Some(LongestTwo::of_classes(self.0.occupied.downwards(tags), |class, two| {
             self.0.trees.get(class).add_longest(tags, two);
         }))
     }

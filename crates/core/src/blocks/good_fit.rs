@@ -236,11 +236,7 @@ unsafe impl FreeIndex for SizeLists {
     }
 
     fn longest_two(&self, tags: &Tags) -> Option<LongestTwo> {
-        let mut view = tags.quiet();
-        let occupied = &self.occupied;
-        let below = |&class: &Class| occupied.below(&mut view, class);
-        let classes = core::iter::successors(occupied.highest(), below);
-        Some(LongestTwo::of_classes(classes, |class, two| {
+        Some(LongestTwo::of_classes(self.occupied.downwards(tags), |class, two| {
             self.lists.get(class).add_longest(tags, two);
         }))
     }
