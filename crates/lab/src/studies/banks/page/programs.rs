@@ -70,7 +70,7 @@ pub fn kept(out: &mut String) {
     let lead = format!(
         "The thesis found no observable difference between its allocator and stock in kernbench, filebench, PARSEC, AIM9 and \
          lmbench; those need a patched kernel. Ours: programs on this project's malloc, memory given back while they run over \
-         memory kept, {} rounds each, of the same round. Recorded at commit {}, not made by this command.",
+         memory kept, each quotient of one round, {} rounds. Recorded at commit {}; the study does not run them.",
         head["runs"],
         head["commit"].as_str().unwrap_or("?"),
     );
