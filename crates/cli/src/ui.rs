@@ -69,6 +69,14 @@ impl Progress {
         bar.set_length(total.max(done));
         bar.set_position(done);
     }
+
+    /// Writes a line to standard error, above the bar where there is one.
+    pub fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
 }
 
 impl Drop for Progress {

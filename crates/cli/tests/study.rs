@@ -87,12 +87,14 @@ fn a_study_of_one_s_own_is_recorded_replayed_and_tells_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let study = r#"
 policies = ["dmrt", "tlsf"]
+recordings = 3
+padding = 10
 target = { of = "dmrt", at_most = "tlsf" }
 [[trace]]
 name = "list"
-about = "lists a folder"
-needs = ["ls"]
-command = ["ls", "-lR", "/etc"]
+about = "lists a folder, and writes down its environment"
+needs = ["ls", "env", "sh"]
+command = ["sh", "-c", "env >{studies}/seen-${#PADDING}; exec ls -lR /etc"]
 [[trace]]
 name = "none"
 about = "is not there"
@@ -100,15 +102,42 @@ needs = ["no-such-program-anywhere"]
 command = ["no-such-program-anywhere"]
 "#;
     std::fs::write(folder.path().join("mine.toml"), study).unwrap();
-    let output = run(folder.path(), &["study", "fragmentation", "mine.toml", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(json["traces"][0]["events"].as_u64().is_some_and(|events| events > 100));
-    assert_eq!(json["traces"][0]["policies"][1]["name"], "tlsf");
+    let run = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_freehold"))
+            .args([&["study", "fragmentation", "mine.toml"], more].concat())
+            .current_dir(folder.path())
+            .env("OF_THE_USER", "not for programs")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    assert_eq!(json["schema_version"], 2);
+    let recordings = json["traces"][0]["recordings"].as_array().unwrap();
+    let paddings: Vec<_> = recordings.iter().map(|one| one["padding"].as_u64().unwrap()).collect();
+    assert_eq!(paddings, [0, 10, 20]);
+    for recording in recordings {
+        assert!(recording["events"].as_u64().is_some_and(|events| events > 100));
+        assert_eq!(recording["policies"][1]["name"], "tlsf");
+    }
+    let dmrt = &json["traces"][0]["policies"][0];
+    assert!(dmrt["to_rival"]["internal"]["difference"]["mean"].is_f64(), "{dmrt}");
     assert_eq!(json["traces"][1]["missing"], "no-such-program-anywhere is not installed");
-    let page =
-        std::fs::read_to_string(folder.path().join("study-fragmentation/report.html")).unwrap();
+    let out = folder.path().join("study-fragmentation");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("no-such-program-anywhere is not installed"));
+    assert!(page.contains("freehold study fragmentation mine.toml"));
+
+    for padding in paddings {
+        let seen = std::fs::read_to_string(folder.path().join(format!("seen-{padding}"))).unwrap();
+        assert!(seen.contains("LC_ALL=C") && !seen.contains("OF_THE_USER"), "{seen}");
+        assert!(out.join(format!("list-{padding:04}.fht")).is_file());
+    }
+    std::fs::remove_file(folder.path().join("seen-0")).unwrap();
+    let shown = run(&["--quick"]);
+    assert!(shown.contains("list (2 recordings, ") && shown.contains("none: missing, "), "{shown}");
+    assert!(!folder.path().join("seen-0").exists(), "its trace was there already");
 }
 
 /// Threads and mallocs are real: what can be tested is that all are there.

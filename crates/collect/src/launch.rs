@@ -13,13 +13,16 @@ use std::process::{Child, Command, Stdio};
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Starts the program. Descriptors, folder and the rest of the environment are the caller's.
+/// Starts the program. Descriptors, folder and, unless there is one, the environment are the caller's.
 pub(crate) fn start(options: &Options, address: &str) -> Result<Child, RecordError> {
     let Some((program, arguments)) = options.command.split_first() else {
         return Err(failure(OsStr::new(""), "no program is named".into(), 127));
     };
     let mut start = Command::new(program);
     start.args(arguments);
+    if let Some(environment) = &options.environment {
+        start.env_clear().envs(environment.iter().map(|(key, value)| (key, value)));
+    }
     start.env(PRELOAD, preload(program, &options.library)?).env(VARIABLE, address);
     if options.mute {
         start.stdout(Stdio::null());

@@ -32,6 +32,8 @@ pub struct Options {
     pub library: PathBuf,
     /// Program and arguments.
     pub command: Vec<OsString>,
+    /// All of the program's environment but what the recorder adds; `None`: the caller's.
+    pub environment: Option<Vec<(OsString, OsString)>>,
     /// What stands in the trace as its recorder.
     pub recorder: String,
     /// Whether what the program writes to its standard output goes nowhere.

@@ -122,6 +122,7 @@ fn record(args: &Args, path: &Path) -> Result<Vec<String>> {
         output: path.to_owned(),
         library: embedded::RECORD.unpack()?,
         command,
+        environment: None,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
         mute: false,
     };

@@ -90,6 +90,7 @@ fn options(args: &Args) -> Result<Options> {
         output: args.output.clone().unwrap_or_else(|| default_output(&args.program)),
         library: RECORD.unpack()?,
         command: args.program.clone(),
+        environment: None,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
         mute: false,
     })

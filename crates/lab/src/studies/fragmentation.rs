@@ -5,11 +5,27 @@
 //! needs a library that only the command brings along. A program that cannot be recorded on this
 //! machine is named as missing, never left out.
 //!
+//! ```text
+//!   here       the study's file; one recording replayed on every policy
+//!   compare    two policies on the same recordings: differences, their interval, the verdict
+//!   results    what programs came to, and the answer in sentences     page   the same as HTML
+//! ```
+//!
+//! What a program allocates depends on more than the program: on the size of its environment, on time.
+//! (Mytkowicz, Diwan, Hauswirth, Sweeney: "Producing Wrong Data Without Doing Anything Obviously Wrong!",
+//! ASPLOS 2009, section 4, of run times.) So each is recorded several times, in environments that are
+//! the same but for the length of [`PADDING`], and policies are compared by the differences that each
+//! recording gives.
+//!
 //! Invariant: what is found of a trace is a function of the trace and the list of policies.
 
+mod compare;
 mod page;
+mod results;
 
+pub use compare::{Compared, Tally, Verdict};
 pub use page::page;
+pub use results::{Found, Judged, Recording, Results};
 
 use crate::models;
 use crate::results::Outcome;
@@ -18,6 +34,7 @@ use crate::studies::settings::SettingsError;
 use freehold_trace::Trace;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -29,7 +46,16 @@ pub const INPUTS: &[(&str, &str)] =
     &[("fragmentation/words.cc", include_str!("../../../../studies/fragmentation/words.cc"))];
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// The variable whose length differs between the recordings of a program; a letter repeated.
+pub const PADDING: &str = "PADDING";
+
+/// What a recorded program has of its caller's environment: where programs and their libraries lie.
+const INHERITED: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
+
+/// Longer values of a variable than this the kernel may refuse.
+const LONGEST_PADDING: usize = 100_000;
 
 /// What to record, and what to replay it on.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -37,6 +63,12 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Plan {
     /// Names in the registry of policies and models.
     pub policies: Vec<String>,
+    /// How often each program is recorded.
+    #[serde(default = "five")]
+    pub recordings: usize,
+    /// Bytes by which [`PADDING`] is longer from one recording to the next; the first has it empty.
+    #[serde(default = "fifth_of_a_page")]
+    pub padding: usize,
     /// What should come out.
     pub target: Target,
     /// What whoever reads the answer must know of the policies.
@@ -67,7 +99,7 @@ pub struct Program {
     pub about: String,
     /// Commands that must be there.
     pub needs: Vec<String>,
-    /// Its environment, beside what is there.
+    /// Variables of its environment, beside those of [`Program::environment_in`].
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// A shell script that runs before, unrecorded.
@@ -77,7 +109,22 @@ pub struct Program {
     pub command: Vec<String>,
 }
 
+const fn five() -> usize {
+    5
+}
+
+/// A multiple of 64, so that five recordings spread over a page.
+const fn fifth_of_a_page() -> usize {
+    832
+}
+
 impl Plan {
+    /// The lengths of [`PADDING`], one for each recording.
+    pub fn paddings(&self) -> impl Iterator<Item = usize> + use<> {
+        let step = self.padding;
+        (0..self.recordings).map(move |nth| nth * step)
+    }
+
     /// Reads a study's file, called `name` in errors.
     ///
     /// # Errors
@@ -97,6 +144,7 @@ impl Plan {
         if let Some(other) = target.into_iter().find(|name| !plan.policies.contains(name)) {
             return Err(SettingsError::value("target", format!("{other} is not among policies")));
         }
+        plan.check_recordings()?;
         let unusable = |name: &str| name.is_empty() || name.contains('/') || name.starts_with('.');
         match plan
             .programs
@@ -111,6 +159,20 @@ impl Plan {
             None => Ok(plan),
         }
     }
+
+    fn check_recordings(&self) -> Result<(), SettingsError> {
+        if self.recordings < 2 {
+            let why = format!("{} give no interval; 2 or more do", self.recordings);
+            return Err(SettingsError::value("recordings", why));
+        }
+        match (self.recordings - 1).checked_mul(self.padding) {
+            Some(1..=LONGEST_PADDING) => Ok(()),
+            _ => {
+                let why = format!("wants 1 to {LONGEST_PADDING} bytes at the last recording");
+                Err(SettingsError::value("padding", why))
+            }
+        }
+    }
 }
 
 impl Program {
@@ -120,11 +182,21 @@ impl Program {
         self.needs.iter().find(|name| !is_there(name)).map(String::as_str)
     }
 
+    /// All of its environment when it runs in `folder`: nothing of the user's but where programs lie.
+    pub fn environment_in(&self, folder: &Path, padding: usize) -> Vec<(OsString, OsString)> {
+        let inherited = INHERITED.iter().filter_map(|&key| Some((key, std::env::var_os(key)?)));
+        let mut all: BTreeMap<&str, OsString> = inherited.collect();
+        all.extend(["HOME", "TMPDIR"].map(|key| (key, folder.as_os_str().to_owned())));
+        all.insert("LC_ALL", "C".into());
+        all.extend(self.env.iter().map(|(key, value)| (key.as_str(), value.into())));
+        all.insert(PADDING, "x".repeat(padding).into());
+        all.into_iter().map(|(key, value)| (key.into(), value)).collect()
+    }
+
     /// The command to be recorded, run in `folder`, with `{studies}` being `studies`.
     pub fn command_in(&self, folder: &Path, studies: &Path) -> Vec<String> {
         let studies = studies.display().to_string();
         let mut words = vec!["env".to_owned(), "-C".to_owned(), folder.display().to_string()];
-        words.extend(self.env.iter().map(|(key, value)| format!("{key}={value}")));
         words.extend(self.command.iter().map(|word| word.replace("{studies}", &studies)));
         words
     }
@@ -157,167 +229,24 @@ pub const MEASURES: [Measure; 4] = [
     Measure { key: "internal", title: "Internal", get: |o| o.internal_fragmentation },
 ];
 
-/// What one program came to.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Found {
-    /// The program.
-    pub name: String,
-    /// What it does.
-    pub about: String,
-    /// Why there are no figures.
-    pub missing: Option<String>,
-    /// Events replayed.
-    pub events: u64,
-    /// Most bytes alive.
-    pub peak_live: u64,
-    /// One for each policy.
-    pub policies: Vec<Outcome>,
-    /// By measure, whether the target is met.
-    pub target_met: BTreeMap<&'static str, bool>,
-}
-
-/// Everything found.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Results {
-    /// [`SCHEMA_VERSION`].
-    pub schema_version: u32,
-    /// `fragmentation`.
-    pub study: &'static str,
-    /// The target.
-    pub target: Target,
-    /// [`Plan::note`].
-    pub note: String,
-    /// One for each program, in the order of the file.
-    pub traces: Vec<Found>,
-}
-
-impl Results {
-    /// Of all programs together.
-    pub fn of(plan: &Plan, traces: Vec<Found>) -> Results {
-        let (target, note) = (plan.target.clone(), plan.note.trim().to_owned());
-        Results { schema_version: SCHEMA_VERSION, study: "fragmentation", target, note, traces }
-    }
-
-    /// In how many comparisons the policy `of` fragments at most as much as `at_most`, and of how many.
-    fn count(&self, of: &str, at_most: &str) -> (usize, usize) {
-        let judged = || {
-            let pairs =
-                self.traces.iter().filter_map(|f| Some((f.policy(of)?, f.policy(at_most)?)));
-            pairs.flat_map(|pair| MEASURES.iter().filter_map(move |m| m.is_at_most(pair.0, pair.1)))
-        };
-        (judged().filter(|met| *met).count(), judged().count())
-    }
-
-    /// How the target's policy fares against every other, and how they fare against its rival.
-    fn others(&self) -> Option<String> {
-        let Target { of, at_most } = &self.target;
-        let policies = &self.traces.iter().find(|found| found.missing.is_none())?.policies;
-        let names = || policies.iter().map(|policy| policy.name.as_str()).filter(|name| name != of);
-        let against = names().filter(|name| name != at_most);
-        let against = against.map(|name| format!("{name} in {}", self.count(of, name).0));
-        let rivals = names().filter(|name| name != at_most);
-        let rivals = rivals.map(|name| format!("{name} in {}", self.count(name, at_most).0));
-        let (against, rivals): (Vec<_>, Vec<_>) = (against.collect(), rivals.collect());
-        if against.is_empty() {
-            return None;
-        }
-        let (against, rivals) = (against.join(", "), rivals.join(", "));
-        Some(format!(" {of} is at most {against}; at most {at_most} are {rivals}."))
-    }
-
-    /// In a few sentences.
-    pub fn answer(&self) -> String {
-        let judged = || self.traces.iter().flat_map(|found| &found.target_met);
-        let met = judged().filter(|one| *one.1).count();
-        let missing = self.traces.iter().filter(|found| found.missing.is_some()).count();
-        let Target { of, at_most } = &self.target;
-        let mut text = format!(
-            "{of} fragments at most as much as {at_most} in {met} of {} comparisons: {} programs by {} \
-             measures.",
-            judged().count(),
-            self.traces.len() - missing,
-            MEASURES.len()
-        );
-        let not: Vec<String> = self.traces.iter().filter_map(exceptions).collect();
-        if !not.is_empty() {
-            text += &format!(" Not in: {}.", not.join("; "));
-        }
-        if missing > 0 {
-            text += &format!(" {missing} could not be recorded here.");
-        }
-        text + &self.others().unwrap_or_default()
-    }
-}
-
-fn exceptions(found: &Found) -> Option<String> {
-    let not = found.target_met.iter().filter(|one| !*one.1).map(|one| *one.0);
-    let not: Vec<&str> = not.collect();
-    (!not.is_empty()).then(|| format!("{} ({})", found.name, not.join(", ")))
-}
-
-impl Measure {
-    /// Whether `of` fragments at most as much as `other`; `None` where either was not measured.
-    fn is_at_most(&self, of: &Outcome, other: &Outcome) -> Option<bool> {
-        Some((self.get)(of)? <= (self.get)(other)?)
-    }
-}
-
-impl Found {
-    /// What came of one policy.
-    fn policy(&self, name: &str) -> Option<&Outcome> {
-        self.policies.iter().find(|outcome| outcome.name == name)
-    }
-
-    /// A program without figures.
-    pub fn missing(program: &Program, why: String) -> Found {
-        Found {
-            name: program.name.clone(),
-            about: program.about.clone(),
-            missing: Some(why),
-            events: 0,
-            peak_live: 0,
-            policies: Vec::new(),
-            target_met: BTreeMap::new(),
-        }
-    }
-}
-
-/// Replays a program's trace on every policy.
+/// Replays one recording of a program on every policy; `None` where it allocated nothing.
 ///
 /// # Errors
 /// When the trace cannot be read or replayed, or `interrupted` becomes true.
-pub fn measure(
+pub fn replay(
     plan: &Plan,
-    program: &Program,
+    padding: usize,
     trace: &Trace,
     progress: &mut dyn FnMut(u64, u64),
     interrupted: &AtomicBool,
-) -> Result<Found, SimulateError> {
-    let Some(process) = simulate::busiest(trace) else {
-        return Ok(Found::missing(
-            program,
-            "it allocated nothing that could be recorded".to_owned(),
-        ));
-    };
-    let survey = simulate::survey(trace, process, progress, interrupted)?;
+) -> Result<Option<Recording>, SimulateError> {
+    let Some(process) = simulate::busiest(trace) else { return Ok(None) };
+    let survey = simulate::survey(trace, process, &mut |_, _| (), interrupted)?;
     let options = Options { process, limit: None };
     let names: Vec<&str> = plan.policies.iter().map(String::as_str).collect();
     let replayed = simulate::replay(trace, &survey, &names, options, progress, interrupted)?;
-    let policies: Vec<Outcome> = replayed.into_iter().map(|one| one.outcome).collect();
-    let of = |name: &str| policies.iter().find(|outcome| outcome.name == name);
-    let judge = |measure: &Measure| {
-        let met = measure.is_at_most(of(&plan.target.of)?, of(&plan.target.at_most)?)?;
-        Some((measure.key, met))
-    };
-    Ok(Found {
-        name: program.name.clone(),
-        about: program.about.clone(),
-        missing: None,
-        events: policies.iter().map(|outcome| outcome.events).max().unwrap_or(0),
-        peak_live: survey.peak_live,
-        target_met: MEASURES.iter().filter_map(judge).collect(),
-        policies,
-    })
+    let outcomes: Vec<Outcome> = replayed.into_iter().map(|one| one.outcome).collect();
+    Ok(Some(Recording::of(padding, survey.peak_live, &outcomes)))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub fn record(path: &Path, arguments: &[&str]) -> Result<()> {
         output: path.to_owned(),
         library: embedded::RECORD.unpack()?,
         command,
+        environment: None,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
         mute: true,
     };

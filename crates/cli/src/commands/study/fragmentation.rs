@@ -1,11 +1,13 @@
 //! `freehold study fragmentation`: records named programs and replays them on policies.
 
-use super::outputs::Outputs;
+use super::outputs::{Outputs, wrapped};
 use crate::{embedded, ui};
 use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, Stage};
 use freehold_lab::simulate::SimulateError;
-use freehold_lab::studies::fragmentation::{self, Found, INPUTS, MEASURES, Plan, Program, Results};
+use freehold_lab::studies::fragmentation::{
+    self, Found, INPUTS, Judged, MEASURES, Plan, Program, Recording, Results,
+};
 use freehold_trace::Trace;
 use std::ffi::OsString;
 use std::fs;
@@ -14,27 +16,49 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 
+/// Recordings of each program with --quick.
+const QUICK_RECORDINGS: usize = 2;
+
+/// What a recording takes of the time for recording and replaying it, as a bar shows it.
+const RECORDING_SHARE: f64 = 0.5;
+
 /// Record programs that were named beforehand, and measure how policies fragment under them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold study fragmentation
+  freehold study fragmentation --quick                 two recordings of each program
   freehold study fragmentation mine.toml --out mine    with programs of one's own
   freehold study fragmentation --print                 print the study's file, and run nothing
 
-Traces go to --out and are used again by the next run; remove one to record it anew. A program whose \
-tools are missing is told as missing.")]
+Each program is recorded several times, in environments that differ only in the length of one variable, for what a \
+program allocates depends on that. Policies are compared by their differences on the same recordings: at most \
+(on average not above), no difference (above, but zero lies in the 95 % interval), more. Traces go to --out and are \
+used again by the next run; remove one to record it anew. A program whose tools are missing is told as missing.")]
 pub struct Args {
     /// A study of one's own, in the form of studies/fragmentation-traces.toml.
     file: Option<PathBuf>,
     /// The folder for traces and results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-fragmentation")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/fragmentation.rs).
+    /// At most two recordings of each program: intervals are wide then.
+    #[arg(long)]
+    quick: bool,
+    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/fragmentation/results.rs).
     #[arg(long)]
     json: bool,
     /// Print the file of the study that ships.
     #[arg(long)]
     print: bool,
+}
+
+impl Args {
+    /// The command as it could be typed again.
+    fn command_line(&self) -> String {
+        let mut words = vec!["freehold study fragmentation".to_owned()];
+        words.extend(self.file.as_ref().map(|file| ui::quoted(&file.display().to_string())));
+        words.extend(self.quick.then(|| "--quick".to_owned()));
+        words.join(" ")
+    }
 }
 
 /// Records, measures, prints and writes.
@@ -47,96 +71,177 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let outputs = Outputs::in_folder(&args.out, None)?;
     let out = fs::canonicalize(&args.out)?;
     let interrupted = ui::interrupted();
+    let mut work = Work {
+        plan: &plan,
+        out: &out,
+        studies: studies.as_deref(),
+        interrupted: &interrupted,
+        bar: ui::Progress::new("recording, replaying"),
+        done: 0,
+    };
     let mut traces = Vec::new();
     for program in &plan.programs {
-        if ui::is_raised(&interrupted) {
-            return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
-        }
-        let recorded = recorded(program, &out, studies.as_deref())?;
-        match recorded.and_then_measure(&plan, program, &interrupted)? {
+        match work.measure(program)? {
             Some(found) => traces.push(found),
             None => return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)),
         }
     }
+    drop(work);
     let results = Results::of(&plan, traces);
-    outputs.write(&fragmentation::page(&results, "freehold study fragmentation"), &results)?;
+    outputs.write(&fragmentation::page(&results, &args.command_line()), &results)?;
     outputs.print(args.json, &results, |to| print(to, &results))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The study, and the folder of its file where it is a user's.
 fn plan(args: &Args) -> Result<(Plan, Option<PathBuf>)> {
-    let Some(path) = &args.file else {
-        return Ok((Plan::parse("the study", fragmentation::DEFAULT)?, None));
+    let (mut plan, studies) = match &args.file {
+        None => (Plan::parse("the study", fragmentation::DEFAULT)?, None),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text =
+                fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
+            let folder = fs::canonicalize(path)?.parent().map(Path::to_owned);
+            (Plan::parse(&name, &text)?, folder)
+        }
     };
-    let name = path.display().to_string();
-    let text = fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
-    let folder = fs::canonicalize(path)?.parent().map(Path::to_owned);
-    Ok((Plan::parse(&name, &text)?, folder))
+    if args.quick {
+        plan.recordings = plan.recordings.min(QUICK_RECORDINGS);
+    }
+    Ok((plan, studies))
 }
 
 /// A trace, or why there is none.
 enum Recorded {
     At(PathBuf),
     Missing(String),
+    Interrupted,
 }
 
-impl Recorded {
-    /// `None` when interrupted.
-    fn and_then_measure(
-        self,
-        plan: &Plan,
-        program: &Program,
-        interrupted: &AtomicBool,
-    ) -> Result<Option<Found>> {
-        let path = match self {
-            Recorded::At(path) => path,
-            Recorded::Missing(why) => return Ok(Some(Found::missing(program, why))),
+/// What all programs share, and how far they are.
+struct Work<'a> {
+    plan: &'a Plan,
+    out: &'a Path,
+    studies: Option<&'a Path>,
+    interrupted: &'a AtomicBool,
+    bar: ui::Progress,
+    /// Recordings that were replayed, or will not be.
+    done: usize,
+}
+
+impl Work<'_> {
+    /// Records and replays one program as often as planned; `None` when interrupted.
+    fn measure(&mut self, program: &Program) -> Result<Option<Found>> {
+        let done = self.done + self.plan.recordings;
+        let found = self.recordings(program)?.map(|recordings| match recordings {
+            Ok(recordings) => Found::of(self.plan, program, recordings),
+            Err(why) => Found::missing(program, why),
+        });
+        self.done = done;
+        Ok(found)
+    }
+
+    /// All of a program's recordings, or why one is missing.
+    fn recordings(&mut self, program: &Program) -> Result<Option<Result<Vec<Recording>, String>>> {
+        let mut recordings = Vec::new();
+        for padding in self.plan.paddings() {
+            let path = match self.recorded(program, padding)? {
+                Recorded::At(path) => path,
+                Recorded::Missing(why) => return Ok(Some(Err(why))),
+                Recorded::Interrupted => return Ok(None),
+            };
+            match self.replayed(&Trace::open(&path)?, padding) {
+                Ok(Some(recording)) => recordings.push(recording),
+                Ok(None) => {
+                    return Ok(Some(Err("it allocated nothing that could be recorded".to_owned())));
+                }
+                Err(SimulateError::Interrupted) => return Ok(None),
+                Err(error) => return Err(error).with_context(|| program.name.clone()),
+            }
+            self.done += 1;
+        }
+        Ok(Some(Ok(recordings)))
+    }
+
+    fn replayed(
+        &mut self,
+        trace: &Trace,
+        padding: usize,
+    ) -> Result<Option<Recording>, SimulateError> {
+        let (plan, interrupted) = (self.plan, self.interrupted);
+        let mut progress = |done, total| {
+            let share = done as f64 / f64::max(total as f64, 1.0);
+            self.show(RECORDING_SHARE + share * (1.0 - RECORDING_SHARE));
         };
-        let trace = Trace::open(&path)?;
-        let mut bar = ui::Progress::new("replaying");
-        let mut progress = |done, total| bar.set(done, total);
-        match fragmentation::measure(plan, program, &trace, &mut progress, interrupted) {
-            Ok(found) => Ok(Some(found)),
-            Err(SimulateError::Interrupted) => Ok(None),
-            Err(error) => Err(error).with_context(|| program.name.clone()),
-        }
+        fragmentation::replay(plan, padding, trace, &mut progress, interrupted)
     }
-}
 
-/// Records the program, unless its trace is there already.
-fn recorded(program: &Program, out: &Path, studies: Option<&Path>) -> Result<Recorded> {
-    let output = out.join(format!("{}.fht", program.name));
-    if output.is_file() {
-        return Ok(Recorded::At(output));
+    /// Shows that `share` of this recording's work is done.
+    fn show(&mut self, share: f64) {
+        const UNITS: usize = 1000;
+        let total = self.plan.programs.len() * self.plan.recordings * UNITS;
+        let done = self.done * UNITS + (share * UNITS as f64) as usize;
+        self.bar.set(done as u64, total as u64);
     }
-    let folders: Vec<PathBuf> =
-        std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
-    if let Some(name) = program.lacks(&folders) {
-        return Ok(Recorded::Missing(format!("{name} is not installed")));
-    }
-    let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
-    let folder = folder.context("programs need a temporary folder; set TMPDIR to one")?;
-    let studies = match studies {
-        Some(studies) => studies.to_owned(),
-        None => unpack_inputs(folder.path())?,
-    };
-    set_up(program, folder.path())?;
-    eprintln!("freehold: recording {}: {}", program.name, program.about);
-    let command = program.command_in(folder.path(), &studies);
-    let options = Options {
-        output: output.clone(),
-        library: embedded::RECORD.unpack()?,
-        command: command.into_iter().map(OsString::from).collect(),
-        recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
-        mute: true,
-    };
-    match freehold_collect::record(&options, &mut |_: Stage| ()) {
-        Ok(_) => Ok(Recorded::At(output)),
-        Err(RecordError::Launch { .. }) => {
-            Ok(Recorded::Missing("it could not be started".to_owned()))
+
+    /// Records the program, unless its trace is there already.
+    fn recorded(&mut self, program: &Program, padding: usize) -> Result<Recorded> {
+        if ui::is_raised(self.interrupted) {
+            return Ok(Recorded::Interrupted);
         }
-        Err(error) => Err(error.into()),
+        let output = self.out.join(format!("{}-{padding:04}.fht", program.name));
+        if output.is_file() {
+            return Ok(Recorded::At(output));
+        }
+        let folders: Vec<PathBuf> = std::env::var_os("PATH")
+            .map(|p| std::env::split_paths(&p).collect())
+            .unwrap_or_default();
+        if let Some(name) = program.lacks(&folders) {
+            return Ok(Recorded::Missing(format!("{name} is not installed")));
+        }
+        let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
+        let folder = folder.context("programs need a temporary folder; set TMPDIR to one")?;
+        let studies = match self.studies {
+            Some(studies) => studies.to_owned(),
+            None => unpack_inputs(folder.path())?,
+        };
+        let environment = program.environment_in(folder.path(), padding);
+        set_up(program, folder.path(), &environment)?;
+        if padding == 0 {
+            let (name, times, about) = (&program.name, self.plan.recordings, &program.about);
+            self.bar.say(&format!("freehold: recording {name}, {times} times: {about}"));
+        }
+        let command = program.command_in(folder.path(), &studies);
+        self.record(Options {
+            output,
+            library: embedded::RECORD.unpack()?,
+            command: command.into_iter().map(OsString::from).collect(),
+            environment: Some(environment),
+            recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
+            mute: true,
+        })
+    }
+
+    fn record(&mut self, options: Options) -> Result<Recorded> {
+        let recorded = freehold_collect::record(&options, &mut |stage| match stage {
+            Stage::Recording { .. } => self.show(0.0),
+            Stage::Writing { done, total } => {
+                let share = done as f64 / f64::max(total as f64, 1.0);
+                self.show(RECORDING_SHARE * (1.0 + share) / 2.0);
+            }
+        });
+        if ui::is_raised(self.interrupted) {
+            // What was cut short must not be taken for the program by the next run.
+            let _ = fs::remove_file(&options.output);
+            return Ok(Recorded::Interrupted);
+        }
+        match recorded {
+            Ok(_) => Ok(Recorded::At(options.output)),
+            Err(RecordError::Launch { .. }) => {
+                Ok(Recorded::Missing("it could not be started".to_owned()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -151,10 +256,11 @@ fn unpack_inputs(folder: &Path) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-fn set_up(program: &Program, folder: &Path) -> Result<()> {
+fn set_up(program: &Program, folder: &Path, environment: &[(OsString, OsString)]) -> Result<()> {
     let Some(script) = &program.setup else { return Ok(()) };
     let mut shell = Command::new("sh");
-    shell.args(["-c", script]).current_dir(folder).envs(&program.env);
+    shell.args(["-c", script]).current_dir(folder).env_clear();
+    shell.envs(environment.iter().map(|(key, value)| (key, value)));
     let status = shell.stdout(Stdio::null()).stdin(Stdio::null()).status()?;
     if !status.success() {
         bail!("{}: its setup ended with {status}; try it with `sh -ex`", program.name);
@@ -168,20 +274,43 @@ fn print(to: &mut dyn Write, results: &Results) -> std::io::Result<()> {
             writeln!(to, "{}: missing, {why}\n", found.name)?;
             continue;
         }
-        writeln!(to, "{} ({} events)", found.name, found.events)?;
+        let events = || found.recordings.iter().map(|one| one.events);
+        let (least, most) = (events().min().unwrap_or(0), events().max().unwrap_or(0));
+        let times = found.recordings.len();
+        writeln!(to, "{} ({times} recordings, {least} to {most} events)", found.name)?;
         write!(to, "{:12}", "")?;
-        MEASURES.iter().try_for_each(|measure| write!(to, "{:>21}", measure.title))?;
+        MEASURES.iter().try_for_each(|measure| write!(to, "{:>22}", measure.title))?;
         writeln!(to)?;
-        for outcome in &found.policies {
-            write!(to, "{:12}", outcome.name)?;
-            for measure in &MEASURES {
-                let value = (measure.get)(outcome).map(|value| format!("{:.3} %", 100.0 * value));
-                write!(to, "{:>21}", value.unwrap_or_else(|| "–".to_owned()))?;
-            }
-            writeln!(to)?;
-        }
+        found.policies.iter().try_for_each(|policy| print_policy(to, policy))?;
         writeln!(to)?;
     }
-    writeln!(to, "{}", results.answer())?;
-    if results.note.is_empty() { Ok(()) } else { writeln!(to, "{}", results.note) }
+    let rival = &results.target.at_most;
+    let key = format!(
+        "Means in percent; after each the difference to {rival} on the same recordings, in percentage points, \
+         and its 95 % interval. ≤ at most (on average not above), ~ no difference (above, but zero lies in the \
+         interval), > more."
+    );
+    writeln!(to, "{}\n\n{}", wrapped(&key), wrapped(&results.answer()))?;
+    if results.note.is_empty() { Ok(()) } else { writeln!(to, "\n{}", wrapped(&results.note)) }
+}
+
+/// ` 31.36  -0.004±0.001 ≤` for each measure.
+fn print_policy(to: &mut dyn Write, policy: &Judged) -> std::io::Result<()> {
+    write!(to, "{:12}", policy.name)?;
+    for measure in &MEASURES {
+        let Some(mean) = policy.measures.get(measure.key).map(|summary| summary.mean) else {
+            write!(to, "{:>22}", "–")?;
+            continue;
+        };
+        write!(to, "{:>6.2}", 100.0 * mean)?;
+        match policy.to_rival.get(measure.key) {
+            None => write!(to, "{:16}", "")?,
+            Some(compared) => {
+                let difference = &compared.difference;
+                let (mean, half) = (100.0 * difference.mean, 100.0 * difference.half_width);
+                write!(to, "{mean:>+8.3}±{half:<5.3} {}", compared.verdict.mark())?;
+            }
+        }
+    }
+    writeln!(to)
 }

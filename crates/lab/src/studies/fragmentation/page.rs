@@ -1,6 +1,6 @@
 //! The study as one HTML file: the answer, then a table for each program.
 
-use super::{Found, MEASURES, Results};
+use super::{Compared, Found, Judged, MEASURES, Results, Verdict};
 use crate::human;
 use crate::report::html::{self, Cell, Figure};
 use crate::report::sheet;
@@ -14,8 +14,7 @@ pub fn page(results: &Results, command: &str) -> String {
         "Fragmentation on recorded programs",
         "Programs and target were named before anything was measured.",
         &paragraphs,
-        "Simulated: exact, the same on every machine for the same traces. A bar is the cell's share of the \
-         worst of its column.",
+        &fine(results),
         "",
     );
     for found in &results.traces {
@@ -23,6 +22,18 @@ pub fn page(results: &Results, command: &str) -> String {
     }
     sheet::close(&mut out, "study-fragmentation.json", results, results.schema_version, "");
     out
+}
+
+fn fine(results: &Results) -> String {
+    let rival = &results.target.at_most;
+    format!(
+        "Simulated: exact, the same on every machine for the same traces. Cells are means of {} recordings of a \
+         program in environments of different length, for what it allocates depends on that; below stands the \
+         difference to {rival} on the same recordings, in percentage points, with its 95 % interval. At most: not \
+         above {rival} on average; no difference: above it, but zero lies in the interval; more: zero lies outside. \
+         A bar is the cell's share of the worst of its column.",
+        results.recordings
+    )
 }
 
 fn program(out: &mut String, results: &Results, found: &Found, command: &str) {
@@ -48,18 +59,30 @@ fn lead(results: &Results, found: &Found) -> String {
     if let Some(why) = &found.missing {
         return format!("{}. Missing: {why}.", capital(&found.about));
     }
-    let not: Vec<&str> = found.target_met.iter().filter(|one| !*one.1).map(|one| *one.0).collect();
-    let target = &results.target;
-    let verdict = match not.as_slice() {
-        [] => format!("{} is at most {}'s in all.", target.of, target.at_most),
-        not => format!("{} is above {}'s in {}.", target.of, target.at_most, not.join(", ")),
+    let (of, rival) = (&results.target.of, &results.target.at_most);
+    let in_which = |verdict| found.verdicts(of, rival, verdict).join(", ");
+    let (maybe, more) = (in_which(Verdict::NoDifference), in_which(Verdict::More));
+    let verdict = match (maybe.as_str(), more.as_str()) {
+        ("", "") => format!("{of} is at most {rival}'s in all."),
+        (maybe, "") => format!("{of} is not distinguishable from {rival} in {maybe}."),
+        ("", more) => format!("{of} is above {rival}'s in {more}."),
+        (maybe, more) => {
+            format!("{of} is above {rival}'s in {more}, not distinguishable from it in {maybe}.")
+        }
     };
     format!(
         "{}. {} events, at most {} alive. {verdict}",
         capital(&found.about),
-        human::exact(found.events),
-        human::bytes(found.peak_live)
+        range(found.recordings.iter().map(|one| one.events), human::exact),
+        range(found.recordings.iter().map(|one| one.peak_live), human::bytes)
     )
+}
+
+/// The least and the greatest, or the one that all are.
+fn range(values: impl Iterator<Item = u64> + Clone, show: fn(u64) -> String) -> String {
+    let (least, most) = (values.clone().min().unwrap_or(0), values.max().unwrap_or(0));
+    let (least, most) = (show(least), show(most));
+    if least == most { least } else { format!("{least} to {most}") }
 }
 
 fn capital(text: &str) -> String {
@@ -68,29 +91,35 @@ fn capital(text: &str) -> String {
 }
 
 fn rows(found: &Found) -> Vec<Vec<Cell>> {
-    let column = |get: &dyn Fn(&crate::results::Outcome) -> Option<f64>| -> (f64, f64) {
-        let values = found.policies.iter().filter_map(get);
-        values
-            .fold((f64::INFINITY, 0.0), |(least, most), value| (value.min(least), value.max(most)))
-    };
-    let ends: Vec<(f64, f64)> = MEASURES.iter().map(|measure| column(&measure.get)).collect();
-    let row = |outcome: &crate::results::Outcome| {
-        let mut cells = vec![Cell::text(outcome.name.clone())];
+    let mean = |policy: &Judged, key| Some(policy.measures.get(key)?.mean);
+    let ends = MEASURES.map(|measure| {
+        let means = found.policies.iter().filter_map(|policy| mean(policy, measure.key));
+        means.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), value| {
+            (value.min(least), value.max(most))
+        })
+    });
+    let row = |policy: &Judged| {
+        let mut cells = vec![Cell::text(policy.name.clone())];
         for (measure, &(least, most)) in MEASURES.iter().zip(&ends) {
-            let value = (measure.get)(outcome);
+            let value = mean(policy, measure.key);
             let text = value.map_or("–".to_owned(), |value| format!("{:.2} %", 100.0 * value));
-            let bar = value.map(|value| value / most.max(1e-12));
             cells.push(Cell {
-                bar,
+                bar: value.map(|value| value / most.max(1e-12)),
                 best: value == Some(least) && least < most,
+                note: policy.to_rival.get(measure.key).map(note),
                 ..Cell::text(text)
             });
         }
-        let steps = outcome.steps.unwrap_or_default();
-        cells.push(Cell::text(human::number(steps.mean)));
-        cells.push(Cell::text(human::count(steps.p99)));
-        cells.push(Cell::text(human::count(steps.max)));
+        cells.push(Cell::text(human::number(policy.steps.mean)));
+        cells.push(Cell::text(human::count(policy.steps.p99)));
+        cells.push(Cell::text(human::count(policy.steps.max)));
         cells
     };
     found.policies.iter().map(row).collect()
+}
+
+fn note(compared: &Compared) -> String {
+    let difference = &compared.difference;
+    let (mean, half) = (100.0 * difference.mean, 100.0 * difference.half_width);
+    format!("{mean:+.3} ± {half:.3}, {}", compared.verdict.words())
 }

@@ -11,15 +11,17 @@ fn outcome(name: &str, external: f64) -> Outcome {
     }
 }
 
-fn results() -> Results {
-    let plan = Plan::parse("default", DEFAULT).unwrap();
-    let first = &plan.programs[0];
-    let mut met = Found::missing(first, String::new());
-    met.missing = None;
-    met.policies = vec![outcome("dmrt", 0.2), outcome("tlsf", 0.3)];
-    met.target_met = [("external", true), ("internal", false)].into();
+/// Three recordings; external fragmentation as given, of dmrt and tlsf.
+fn results(dmrt: [f64; 3], tlsf: [f64; 3]) -> Results {
+    let mut plan = Plan::parse("default", DEFAULT).unwrap();
+    plan.recordings = 3;
+    plan.policies = ["dmrt", "tlsf"].map(String::from).to_vec();
+    let recorded = plan.paddings().zip(dmrt).zip(tlsf).map(|((padding, dmrt), tlsf)| {
+        Recording::of(padding, 1 << 20, &[outcome("dmrt", dmrt), outcome("tlsf", tlsf)])
+    });
+    let found = Found::of(&plan, &plan.programs[0], recorded.collect());
     let gone = Found::missing(&plan.programs[3], "redis-server is not installed".to_owned());
-    Results::of(&plan, vec![met, gone])
+    Results::of(&plan, vec![found, gone])
 }
 
 #[test]
@@ -34,6 +36,8 @@ fn the_study_that_ships_names_six_programs_and_reads_back() {
     let words = plan.programs[1].command_in(Path::new("here"), Path::new("there"));
     assert_eq!(words[..3], ["env", "-C", "here"]);
     assert!(words.contains(&"there/fragmentation/words.cc".to_owned()));
+    assert_eq!((plan.recordings, plan.policies.len()), (5, 9));
+    assert_eq!(plan.paddings().collect::<Vec<_>>(), [0, 832, 1664, 2496, 3328]);
     let lacks = plan.programs[1].lacks(&[]);
     assert_eq!(lacks, Some("g++"));
 }
@@ -53,27 +57,71 @@ fn what_is_wrong_with_a_file_is_said() {
     );
     assert!(said("about =", "abuot =").contains("unknown field `abuot`"));
     assert!(said("name = \"python3\"", "name = \"a/b\"").contains("can be a file's"));
+    assert!(said("recordings = 5", "recordings = 1").contains("recordings: 1 give no interval"));
+    assert!(said("padding = 832", "padding = 0").contains("wants 1 to 100000 bytes"));
+    assert!(said("padding = 832", "padding = 99999").contains("wants 1 to 100000 bytes"));
     assert!(said("[[trace]]", "[[trace").starts_with("mine.toml is not TOML"));
 }
 
 #[test]
+fn a_program_sees_nothing_of_ours_but_where_programs_are() {
+    let plan = Plan::parse("default", DEFAULT).unwrap();
+    let python = &plan.programs[0];
+    let variables = |padding| python.environment_in(Path::new("here"), padding);
+    let (short, long) = (variables(0), variables(832));
+    let keys: Vec<&str> = short.iter().filter_map(|one| one.0.to_str()).collect();
+    let mut wanted =
+        vec!["HOME", "LC_ALL", "PADDING", "PATH", "PYTHONHASHSEED", "PYTHONMALLOC", "TMPDIR"];
+    wanted.retain(|key| *key != "PATH" || std::env::var_os("PATH").is_some());
+    assert_eq!(keys.iter().filter(|key| **key != "LD_LIBRARY_PATH").collect::<Vec<_>>(), {
+        wanted.iter().collect::<Vec<_>>()
+    });
+    let differ: Vec<_> = short.iter().zip(&long).filter(|(a, b)| a != b).collect();
+    assert!(matches!(differ[..], [(a, b)] if a.1.is_empty() && b.1.len() == 832), "{differ:?}");
+}
+
+#[test]
 fn all_is_told_met_or_not_there_or_missing() {
-    let results = results();
+    let results = results([0.2, 0.3, 0.4], [0.25, 0.34, 0.44]);
+    let tally = Tally { at_most: 4, clearly_less: 1, no_difference: 0, more: 0 };
+    assert_eq!(results.tally, tally, "Johnstone-Wilson's and internal are the same in both");
     let answer = results.answer();
-    assert!(answer.contains("in 1 of 2 comparisons: 1 programs by 4 measures"), "{answer}");
-    assert!(answer.contains("Not in: python3 (internal)") && answer.contains("1 could not"));
-    assert!(!answer.contains("; at most"), "there are no others: {answer}");
-    let mut results = results;
-    results.traces[0].policies.push(outcome("best-fit", 0.2));
-    let answer = results.answer();
-    // Of the four measures, outcomes have two, and Johnstone-Wilson's are all 0 here.
+    assert!(answer.contains("Over 3 recordings of each of 1 programs, by 4 measures"), "{answer}");
     assert!(
-        answer.contains("dmrt is at most best-fit in 4; at most tlsf are best-fit in 4."),
-        "{answer}"
+        answer.contains("in 4 (clearly less in 1), not distinguishably more in 0, more in 0 of 4")
     );
+    assert!(answer.ends_with("1 could not be recorded here."), "there are no others: {answer}");
     let page = page(&results, "freehold study fragmentation");
-    assert!(page.contains("dmrt is above tlsf&#39;s in internal."));
+    assert!(page.contains("dmrt is at most tlsf&#39;s in all."));
+    assert!(page.contains("-4.333 ± 1.434, at most") && page.contains("+0.000 ± 0.000, at most"));
     assert!(page.contains("Missing: redis-server is not installed."));
     assert!(page.contains("are no blind test"), "the note stands on the page");
     crate::report::sound::assert_sound(&page);
+}
+
+#[test]
+fn more_and_not_distinguishable_are_told_apart_and_named() {
+    let answer = results([0.2, 0.3, 0.4], [0.19, 0.29, 0.39]).answer();
+    assert!(answer.contains("not distinguishably more in 0, more in 1 of 4"), "{answer}");
+    assert!(answer.contains(" More: python3 (external).") && !answer.contains("Not disting"));
+    let maybe = results([0.2, 0.3, 0.4], [0.1, 0.35, 0.38]);
+    let answer = maybe.answer();
+    assert!(answer.contains("not distinguishably more in 1, more in 0 of 4"), "{answer}");
+    assert!(answer.contains(" Not distinguishable: python3 (external)."), "{answer}");
+    let page = page(&maybe, "freehold study fragmentation");
+    assert!(page.contains("dmrt is not distinguishable from tlsf in external."));
+}
+
+#[test]
+fn every_policy_is_counted_beside_the_target_s_two() {
+    let mut plan = Plan::parse("default", DEFAULT).unwrap();
+    plan.recordings = 2;
+    plan.policies = ["dmrt", "tlsf", "best-fit"].map(String::from).to_vec();
+    let outcomes = [outcome("dmrt", 0.2), outcome("tlsf", 0.3), outcome("best-fit", 0.1)];
+    let recorded = plan.paddings().map(|padding| Recording::of(padding, 1, &outcomes)).collect();
+    let found = Found::of(&plan, &plan.programs[0], recorded);
+    assert!(found.policies[1].to_rival.is_empty(), "tlsf beside itself says nothing");
+    let answer = Results::of(&plan, vec![found]).answer();
+    let wanted = "dmrt beside best-fit 3, 0, 1. Beside tlsf: best-fit 4, 0, 0.";
+    assert!(answer.ends_with(wanted), "{answer}");
 }
