@@ -62,9 +62,9 @@ pub struct Outcome {
     /// Internal fragmentation: 1 - requested / gross, averaged over events.
     pub internal_fragmentation: Option<f64>,
     /// External fragmentation: 1 - largest free block / all free bytes below the end of the last
-    /// used block. The mean of up to 64 evenly spaced moments and the last; fewer of next fit,
-    /// buddies and plain lists where blocks are many and events few, because no more blocks are
-    /// walked for it than a million and one for every event.
+    /// used block. The mean of 1,024 to 2,048 evenly spaced moments (or all there are) and the last;
+    /// fewer of next fit, buddies and plain lists where blocks are many and events few, because no
+    /// more blocks are walked for it than sixteen million and one for every event.
     pub external_fragmentation: Option<f64>,
     /// Steps the policy took: all, and the worst single call.
     pub steps: Option<Steps>,

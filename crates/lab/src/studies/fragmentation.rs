@@ -25,7 +25,7 @@ mod results;
 
 pub use compare::{Compared, Tally, Verdict};
 pub use page::page;
-pub use results::{Found, Judged, Recording, Results};
+pub use results::{Counted, Found, Judged, Recording, Results};
 
 use crate::models;
 use crate::results::Outcome;

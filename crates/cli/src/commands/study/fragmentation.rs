@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, Stage};
 use freehold_lab::simulate::SimulateError;
 use freehold_lab::studies::fragmentation::{
-    self, Found, INPUTS, Judged, MEASURES, Plan, Program, Recording, Results,
+    self, Found, INPUTS, Judged, MEASURES, Plan, Program, Recording, Results, Tally,
 };
 use freehold_trace::Trace;
 use std::ffi::OsString;
@@ -290,8 +290,25 @@ fn print(to: &mut dyn Write, results: &Results) -> std::io::Result<()> {
          and its 95 % interval. ≤ at most (on average not above), ~ no difference (above, but zero lies in the \
          interval), > more."
     );
-    writeln!(to, "{}\n\n{}", wrapped(&key), wrapped(&results.answer()))?;
+    writeln!(to, "{}\n", wrapped(&key))?;
+    print_counted(to, results)?;
+    writeln!(to, "\n{}", wrapped(&results.answer()))?;
     if results.note.is_empty() { Ok(()) } else { writeln!(to, "\n{}", wrapped(&results.note)) }
+}
+
+/// Every policy's verdicts, beside the target's two.
+fn print_counted(to: &mut dyn Write, results: &Results) -> std::io::Result<()> {
+    let beside_rival = format!("beside {}", results.target.at_most);
+    let target_beside = format!("{} beside it", results.target.of);
+    writeln!(to, "{:12}{beside_rival:>20}{target_beside:>20}   (≤ ~ > counted)", "")?;
+    let show = |tally: Option<Tally>| {
+        let counts = |t: Tally| format!("{:>3}{:>4}{:>4}", t.at_most, t.no_difference, t.more);
+        tally.map_or_else(|| "–".to_owned(), counts)
+    };
+    results.counted.iter().try_for_each(|one| {
+        let (beside_rival, target_beside) = (show(one.beside_rival), show(one.target_beside));
+        writeln!(to, "{:12}{beside_rival:>20}{target_beside:>20}", one.name)
+    })
 }
 
 /// ` 31.36  -0.004±0.001 ≤` for each measure.

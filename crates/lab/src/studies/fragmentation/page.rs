@@ -1,6 +1,6 @@
 //! The study as one HTML file: the answer, then a table for each program.
 
-use super::{Compared, Found, Judged, MEASURES, Results, Verdict};
+use super::{Compared, Counted, Found, Judged, MEASURES, Results, Tally, Verdict};
 use crate::human;
 use crate::report::html::{self, Cell, Figure};
 use crate::report::sheet;
@@ -17,6 +17,7 @@ pub fn page(results: &Results, command: &str) -> String {
         &fine(results),
         "",
     );
+    counted(&mut out, results, command);
     for found in &results.traces {
         program(&mut out, results, found, command);
     }
@@ -34,6 +35,35 @@ fn fine(results: &Results) -> String {
          A bar is the cell's share of the worst of its column.",
         results.recordings
     )
+}
+
+/// Every policy's verdicts, beside the target's two.
+fn counted(out: &mut String, results: &Results, command: &str) {
+    let (of, rival) = (&results.target.of, &results.target.at_most);
+    let beside =
+        |what: String| ["at most", "no difference", "more"].map(|word| format!("{what}: {word}"));
+    let mut heads = vec!["policy".to_owned()];
+    heads.extend(beside(format!("beside {rival}")));
+    heads.extend(beside(format!("{of} beside it")));
+    let cells = |tally: Option<Tally>| {
+        let counts = tally.map(|tally| [tally.at_most, tally.no_difference, tally.more]);
+        let text = |nth: usize| counts.map_or("–".to_owned(), |counts| counts[nth].to_string());
+        [0, 1, 2].map(|nth| Cell::text(text(nth)))
+    };
+    let row = |one: &Counted| {
+        let mut row = vec![Cell::text(one.name.clone())];
+        row.extend(cells(one.beside_rival));
+        row.extend(cells(one.target_beside));
+        row
+    };
+    let rows: Vec<_> = results.counted.iter().map(row).collect();
+    let lead = format!(
+        "In how many of {} comparisons (programs by measures) each policy is at most {rival}, not distinguishable from it, \
+         or more; and {of} beside each.",
+        results.tally.all()
+    );
+    let drawing = html::table_of("All policies, counted", heads, &rows);
+    html::Figures { command }.add(out, "counted", "All policies, counted", &lead, &drawing);
 }
 
 fn program(out: &mut String, results: &Results, found: &Found, command: &str) {

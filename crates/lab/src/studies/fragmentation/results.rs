@@ -138,6 +138,30 @@ impl Found {
     }
 }
 
+/// One policy over all programs and measures.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Counted {
+    /// The policy.
+    pub name: String,
+    /// How it fares beside the target's rival; `None` for that one.
+    pub beside_rival: Option<Tally>,
+    /// How the target's policy fares beside it; `None` for that one.
+    pub target_beside: Option<Tally>,
+}
+
+impl Counted {
+    fn of(name: &str, target: &Target, traces: &[Found]) -> Counted {
+        let tally = |one: &str, other: &str| {
+            (one != other).then(|| Tally::of(comparisons(traces, one, other)))
+        };
+        Counted {
+            name: name.to_owned(),
+            beside_rival: tally(name, &target.at_most),
+            target_beside: tally(&target.of, name),
+        }
+    }
+}
+
 /// Everything found.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Results {
@@ -151,6 +175,8 @@ pub struct Results {
     pub recordings: usize,
     /// How the target's policy fares beside its rival.
     pub tally: Tally,
+    /// The same of every policy, in the order of the file.
+    pub counted: Vec<Counted>,
     /// [`Plan::note`].
     pub note: String,
     /// One for each program, in the order of the file.
@@ -167,6 +193,11 @@ impl Results {
             target: plan.target.clone(),
             recordings: plan.recordings,
             tally,
+            counted: plan
+                .policies
+                .iter()
+                .map(|name| Counted::of(name, &plan.target, &traces))
+                .collect(),
             note: plan.note.trim().to_owned(),
             traces,
         }
@@ -195,7 +226,7 @@ impl Results {
         if missing > 0 {
             text += &format!(" {missing} could not be recorded here.");
         }
-        text + &self.others().unwrap_or_default()
+        text
     }
 
     /// The comparisons with this verdict, by program; nothing where there are none.
@@ -207,28 +238,6 @@ impl Results {
         });
         let all: Vec<String> = by_program.collect();
         if all.is_empty() { String::new() } else { format!(" {what}: {}.", all.join("; ")) }
-    }
-
-    /// How the target's policy fares beside every other, and how they fare beside its rival.
-    fn others(&self) -> Option<String> {
-        let Target { of, at_most } = &self.target;
-        let policies = &self.traces.iter().find(|found| found.missing.is_none())?.policies;
-        let names = policies.iter().map(|policy| &policy.name);
-        let names: Vec<&String> = names.filter(|name| *name != of && *name != at_most).collect();
-        if names.is_empty() {
-            return None;
-        }
-        let count = |one: &str, other: &str| {
-            let tally = Tally::of(comparisons(&self.traces, one, other));
-            format!("{}, {}, {}", tally.at_most, tally.no_difference, tally.more)
-        };
-        let against = names.iter().map(|name| format!("{name} {}", count(of, name)));
-        let rivals = names.iter().map(|name| format!("{name} {}", count(name, at_most)));
-        let (against, rivals): (Vec<_>, Vec<_>) = (against.collect(), rivals.collect());
-        let (against, rivals) = (against.join("; "), rivals.join("; "));
-        Some(format!(
-            " At most, not distinguishable, more: {of} beside {against}. Beside {at_most}: {rivals}."
-        ))
     }
 }
 
