@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Workload, order, and how many hundredths of our Linux-like buddy's instructions a policy of ours may take; beside it what it
-/// takes and what the buddy does. (2 MiB in bulk: a set changes its bucket, and a group its list, where the buddy relinks a
+/// takes and what the buddy does. (2 MiB are nearest: a set changes its bucket, and a group its list, where the buddy relinks a
 /// block and knows of no set.)
 const BOUNDS: [(&str, u8, u64); 6] = [
-    ("bulk", 0, 85),    // 337, 415
-    ("repeat", 0, 78),  // 794, 1071
-    ("random", 0, 88),  // 362, 433
-    ("bulk", 9, 112),   // 418, 385
-    ("repeat", 9, 72),  // 282, 414
-    ("random", 9, 116), // 430, 381
+    ("bulk", 0, 81),   // 323, 415
+    ("repeat", 0, 69), // 703, 1071
+    ("random", 0, 82), // 341, 433
+    ("bulk", 9, 99),   // 373, 385
+    ("repeat", 9, 66), // 258, 414
+    ("random", 9, 99), // 372, 381
 ];
 
 /// The example, built as it is released.

@@ -10,7 +10,7 @@ use super::policy::{Picked, Policy, free_of, wake};
 use super::pooled::{class_of, home};
 use super::pools::{KERNEL, USER};
 use super::request::{Class, Request, SetId};
-use super::store::Begins;
+use super::store::{Begins, Changed};
 use crate::machine::{Probe, Step};
 
 type Table<'m> = super::table::Table<'m, Listed>;
@@ -121,7 +121,7 @@ impl Policy for AdaptivePaper {
         table.smallest(USER, wanted.order, probe).map(|at| (at, USER))
     }
 
-    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: SetId, _: bool, _: &mut Q) {}
+    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: Changed, _: &mut Q) {}
 
     fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         table.move_set(set, |_, _| ELSEWHERE, probe);

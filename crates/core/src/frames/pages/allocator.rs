@@ -234,8 +234,8 @@ impl<'m, P: Policy> Frames<'m, P> {
         probe: &mut Q,
     ) -> Frame {
         let set = P::Store::set_of(&self.table, picked);
-        let (at, relisted) = self.table.take(picked, set, (wanted.order, wanted.kind), probe);
-        self.policy.settle(&mut self.table, set, relisted, probe);
+        let (at, changed) = self.table.take(picked, set, (wanted.order, wanted.kind), probe);
+        self.policy.settle(&mut self.table, changed, probe);
         self.table.global(at)
     }
 
@@ -252,10 +252,10 @@ impl<'m, P: Policy> Frames<'m, P> {
     ) -> Result<(), FreeError> {
         let at = self.table.local(frame).ok_or(FreeError::Foreign(frame))?;
         let area = |table: &Table<'_, P::Store>, at| self.policy.area(table, at);
-        let Some(given) = self.table.give((at, order), area, probe) else {
+        let Some(changed) = self.table.give((at, order), area, probe) else {
             return Err(self.refusal(frame, at));
         };
-        self.policy.settle(&mut self.table, given.set, given.relisted, probe);
+        self.policy.settle(&mut self.table, changed, probe);
         Ok(())
     }
 

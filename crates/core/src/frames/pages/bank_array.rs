@@ -10,6 +10,7 @@ use super::memory::Bank;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Class, Kind, ORDERS, PAGE_BLOCK_ORDER, Request, SetId};
 use super::set_bits::SetBits;
+use super::store::Changed;
 use super::zone::MAX_SETS;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
@@ -146,7 +147,7 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
         own.or_else(|| self.sweep(table, wanted, Depth::Any, probe))
     }
 
-    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: bool, _: &mut Q) {
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, Changed { set, .. }: Changed, _: &mut Q) {
         self.note(table, set);
     }
 

@@ -11,6 +11,7 @@ use super::listed::Listed;
 use super::memory::{Bank, Beside};
 use super::policy::{Picked, Policy, free_of, wake};
 use super::request::{Class, Kind, Request, SetId};
+use super::store::Changed;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 
@@ -181,7 +182,12 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
     }
 
     #[inline]
-    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: bool, probe: &mut Q) {
+    fn settle<Q: Probe>(
+        &mut self,
+        table: &mut Table<'_>,
+        Changed { set, .. }: Changed,
+        probe: &mut Q,
+    ) {
         let bank = &table.sets[set.index()];
         if !bank.usable() || bank.has(Bank::NOMIG) {
             return;

@@ -24,6 +24,29 @@ const ALIGNED: [u64; WHOLE as usize] = [
 /// instructions.)
 const RUNS: [u64; WHOLE as usize + 1] = [1, 0b11, 0b1111, 0xFF, 0xFFFF, 0xFFFF_FFFF, u64::MAX];
 
+/// A block of a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The bit where it begins.
+    pub first: u64,
+    /// All of its bits.
+    pub all: u64,
+}
+
+impl Run {
+    /// The block of `order` at bit `at`, which is aligned.
+    #[inline(always)]
+    pub fn new(at: u32, order: u8) -> Run {
+        Run { first: 1 << at, all: run(at, order) }
+    }
+
+    /// The number of its first bit.
+    #[inline(always)]
+    pub fn at(self) -> u32 {
+        self.first.trailing_zeros()
+    }
+}
+
 /// The bits of the block of `order` at bit `at`, which is aligned.
 #[inline]
 pub fn run(at: u32, order: u8) -> u64 {
@@ -43,15 +66,27 @@ fn twice(begins: u64, order: u8) -> u64 {
     begins & begins >> (1_u32 << order) & ALIGNED[usize::from(order) + 1]
 }
 
+/// log2 of the units of a byte.
+const BYTE: u8 = 3;
+
+/// Where free runs of a byte begin: a carry comes out of a byte that is all ones, and stays in it.
+#[inline(always)]
+fn bytes(free: u64) -> u64 {
+    const TOPS: u64 = ALIGNED[BYTE as usize] << 7;
+    (((free & !TOPS) + ALIGNED[BYTE as usize]) & free & TOPS) >> 7
+}
+
 /// Where free runs of `order`, at most 5, begin. (Unrolled: shifts by constants.)
 #[inline(always)]
 fn runs(free: u64, order: u8) -> u64 {
-    let mut begins = free;
+    let (mut begins, from) = if order < BYTE { (free, 0) } else { (bytes(free), BYTE) };
     for shorter in [0, 1, 2, 3, 4] {
         if shorter >= order {
             break;
         }
-        begins = twice(begins, shorter);
+        if shorter >= from {
+            begins = twice(begins, shorter);
+        }
     }
     begins
 }
@@ -80,23 +115,26 @@ pub fn largest(free: u64, top: u8, fuse: u64) -> u8 {
     order
 }
 
-/// Where the lowest free run of an order begins, aligned, whatever block it is in, and whether without it there is one of
+/// The lowest free run of an order below `top`, aligned, whatever block it is in, and whether without it there is one of
 /// `listed`, at most `top`, at least that order, still; there is one of that now. (The smallest block that will do
-/// costs three times the instructions; the order is a constant for the same reason.)
+/// costs three times the instructions; the order is a constant for the same reason. Where 2 MiB are asked for, every shift by
+/// a variable counts: the run comes out of its first bit.)
 #[inline(always)]
-pub fn lowest<const ORDER: u8>(free: u64, listed: u8, top: u8, fuse: u64) -> (u32, bool) {
+pub fn lowest<const ORDER: u8>(free: u64, listed: u8, top: u8, fuse: u64) -> (Run, bool) {
     let begins = runs(free, ORDER);
-    let mut left = begins & begins.wrapping_sub(1);
+    let others = begins & begins.wrapping_sub(1);
+    let first = begins ^ others;
+    let mut left = others;
     for shorter in [0, 1, 2, 3, 4] {
         if shorter >= listed {
             break;
         }
-        if shorter >= ORDER {
-            left = twice(left, shorter);
+        if shorter >= ORDER && shorter < top {
+            left = twice(left, shorter) & if shorter + 1 == top { fuse } else { !0 };
         }
     }
-    let stays = left & (if listed == top { fuse } else { !0 }) != 0;
-    (begins.trailing_zeros(), stays)
+    let all = first.wrapping_mul(RUNS[ORDER as usize]);
+    (Run { first, all }, left != 0)
 }
 
 /// Where the lowest of the smallest free blocks of at least `order`, at most `top`, begins.
@@ -167,9 +205,13 @@ mod tests {
     fn blocks_of_a_word() {
         let free = 0b1111_0000_0010_1100; // one of 4 at 12, two of 1 at 5, one of 2 at 2
         assert_eq!((largest(free, TOP, !0), blocks(free, TOP, !0)), (2, 3));
-        assert_eq!(lowest::<0>(free, 2, TOP, !0), (2, true));
-        assert_eq!(lowest::<1>(free, 2, TOP, !0), (2, true));
-        assert_eq!(lowest::<2>(free, 2, TOP, !0), (12, false));
+        assert_eq!(lowest::<0>(free, 2, TOP, !0), (Run::new(2, 0), true));
+        assert_eq!(lowest::<1>(free, 2, TOP, !0), (Run::new(2, 1), true));
+        assert_eq!(lowest::<2>(free, 2, TOP, !0), (Run::new(12, 2), false));
+        assert_eq!(
+            (bytes(!0 << 9), bytes(!0 >> 1), Run::new(16, 3).at()),
+            (ALIGNED[3] & !0x101, ALIGNED[3] >> 8, 16)
+        );
         assert_eq!(
             [0, 1, 2, 3].map(|order| smallest(free, order, TOP, !0)),
             [Some(5), Some(2), Some(12), None]
@@ -207,11 +249,12 @@ mod tests {
     }
 
     /// The lowest free run of an order below `top`, and whether a block of `listed` is left without it.
-    fn slow_lowest(free: u64, order: u8, listed: u8, top: u8, fuse: u64) -> (u32, bool) {
+    fn slow_lowest(free: u64, order: u8, listed: u8, top: u8, fuse: u64) -> (Run, bool) {
         let runs = (0..64_u32).step_by(1 << order);
         let at = runs.clone().find(|&at| is_free(free, at, order)).unwrap_or(64);
         let left = free & !(run(at, order));
-        (at, slow(left, top, fuse).iter().any(|block| block.1 >= listed))
+        let stays = slow(left, top, fuse).iter().any(|block| block.1 >= listed);
+        (Run::new(at, order), stays)
     }
 
     /// Sparse, and so dense that there are runs.

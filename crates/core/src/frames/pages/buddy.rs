@@ -9,7 +9,7 @@ use super::listed::Listed;
 use super::memory::Bank;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
-use super::store::Begins;
+use super::store::{Begins, Changed};
 use crate::machine::{Probe, Step};
 
 type Table<'m> = super::table::Table<'m, Listed>;
@@ -189,7 +189,7 @@ impl<const CLAIM: bool> Policy for Buddy<CLAIM> {
     }
 
     #[inline]
-    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: SetId, _: bool, _: &mut Q) {}
+    fn settle<Q: Probe>(&mut self, _: &mut Table<'_>, _: Changed, _: &mut Q) {}
 
     fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
         table.move_set(set, |_, _| ISOLATE, probe);

@@ -2,7 +2,7 @@
 //!
 //! A unit is a frame, or a group of 64 frames: the [store](super::grouped) has a level of each.
 
-use super::bits::{self, UNITS};
+use super::bits::{self, Run};
 use super::lists::Linked;
 use super::memory::Link;
 use super::request::{Class, Kind, SetId};
@@ -51,28 +51,35 @@ impl Group {
         set: 0,
     };
 
-    /// A used block begins at that unit.
+    /// A free run is a used block.
     #[inline(always)]
-    pub(super) fn mark(&mut self, at: u32, kind: Kind) {
-        let (bit, kind) = (1 << at, kind as u64);
-        self.begins |= bit;
-        self.kinds[0] = self.kinds[0] & !bit | (kind & 1) << at;
-        self.kinds[1] = self.kinds[1] & !bit | (kind >> 1) << at;
+    pub(super) fn hand_out(&mut self, Run { first, all }: Run, kind: Kind) {
+        self.free ^= all;
+        self.begins |= first;
+        let with = |bits: u64, yes: bool| bits & !first | if yes { first } else { 0 };
+        self.kinds[0] = with(self.kinds[0], kind as u8 & 1 == 1);
+        self.kinds[1] = with(self.kinds[1], kind as u8 >> 1 == 1);
     }
 
-    /// The class of the used block of that order that begins at that unit, if one does.
+    /// The used block of that order that begins at that unit is free, if one does. Says of which class it was.
     #[inline(always)]
-    pub(super) fn used(&self, at: u32, order: u8) -> Option<Class> {
+    pub(super) fn take_back(&mut self, at: u32, order: u8) -> Option<Class> {
+        let (first, others) = (self.begins >> at & 1, self.begins & !(1 << at));
+        if first == 0 || self.length(others, at).trailing_zeros() != u32::from(order) {
+            return None;
+        }
+        self.begins = others;
+        self.free |= bits::run(at, order);
         // What distinguishes the classes is the high bit of the kind.
         let user = self.kinds[1] >> at & 1 == 1;
-        let class = if user { Class::User } else { Class::Kernel };
-        (self.begins >> at & 1 == 1 && self.order_of(at) == order).then_some(class)
+        Some(if user { Class::User } else { Class::Kernel })
     }
 
     /// What begins at that unit, where free blocks are of an order `most` at most; orders are in units.
     pub(super) fn begins(&self, at: u32, most: u8) -> Begins {
         if self.begins >> at & 1 == 1 {
-            return Begins::Used(self.order_of(at), self.kind(at));
+            let length = self.length(self.begins & !(1 << at), at);
+            return Begins::Used(length.trailing_zeros() as u8, self.kind(at));
         }
         if self.free >> at & 1 == 0 {
             return Begins::Tail;
@@ -88,11 +95,11 @@ impl Group {
         self.free | self.begins | self.apart == 0
     }
 
-    /// The length of a used block: as far as to what is next.
+    /// The length of a used block, `others` being where others begin: as far as to what is next. (Behind the last unit that is
+    /// the first: no block reaches into the group from outside, so there is something.)
     #[inline(always)]
-    fn order_of(&self, at: u32) -> u8 {
-        let stops = (self.begins | self.free | self.apart) >> at >> 1 | 1 << (UNITS - 1 - at);
-        (stops.trailing_zeros() + 1).trailing_zeros() as u8
+    fn length(&self, others: u64, at: u32) -> u32 {
+        (others | self.free | self.apart).rotate_right(at).trailing_zeros()
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@
 //! next bit; a low group has bits exactly if its bit above is apart, and never all free; a group is in a list exactly if it has
 //! a free bit, and in that of its largest block. Page blocks of CMA merge with no others: `fuse` says where 4 MiB may begin.
 
-use super::bits::{self, UNITS, WHOLE};
+use super::bits::{self, Run, UNITS, WHOLE};
 use super::group::Group;
 use super::lists;
 use super::memory::Area;
@@ -92,16 +92,16 @@ trait Level {
         at >> Self::UNIT & (UNITS - 1)
     }
 
-    /// Where a block of a group is taken that has one of that order, and whether it has one of its list's order still.
-    fn pick(group: &Group, order: u8) -> (u32, bool);
+    /// What is taken of a group that has a block of that order, and whether it has one of its list's order still.
+    fn pick(group: &Group, order: u8) -> (Run, bool);
 
     /// [`pick`](Self::pick) in the smallest block that will do.
     #[inline]
-    fn pick_smallest(group: &Group, order: u8) -> (u32, bool) {
+    fn pick_smallest(group: &Group, order: u8) -> (Run, bool) {
         let fuse = Self::fuse(group);
         let at = bits::smallest(group.free, order, Self::TOP, fuse).unwrap_or_else(|| broken());
-        let left = group.free & !bits::run(at, order);
-        (at, bits::has(left, group.listed - 1, Self::TOP, fuse))
+        let run = Run::new(at, order);
+        (run, bits::has(group.free & !run.all, group.listed - 1, Self::TOP, fuse))
     }
 
     /// The order of a group's largest free block; it has one.
@@ -151,7 +151,7 @@ impl Level for Low {
 
     /// Pages where they lie lowest, the rest where they break the least.
     #[inline(always)]
-    fn pick(group: &Group, order: u8) -> (u32, bool) {
+    fn pick(group: &Group, order: u8) -> (Run, bool) {
         match order {
             0 => bits::lowest::<0>(group.free, group.listed - 1, Self::TOP, !0),
             _ => Self::pick_smallest(group, order),
@@ -200,7 +200,7 @@ impl Level for High {
 
     /// 2 MiB where they lie lowest, the rest where they break the least.
     #[inline(always)]
-    fn pick(group: &Group, order: u8) -> (u32, bool) {
+    fn pick(group: &Group, order: u8) -> (Run, bool) {
         const HUGE: u8 = PAGE_BLOCK_ORDER - WHOLE;
         match order {
             HUGE => bits::lowest::<HUGE>(group.free, group.listed - 1, Self::TOP, group.fuse),
@@ -215,23 +215,15 @@ impl Table<'_, Grouped> {
         L::all(self).at(L::nth(self, at) as usize)
     }
 
-    /// Puts a group into the list of its largest block; of none when it has no free bit.
-    #[inline(never)]
-    fn relist<L: Level, Q: Probe>(
-        &mut self,
-        nth: u32,
-        largest: Option<u8>,
-        area: usize,
-        probe: &mut Q,
-    ) {
+    /// Puts a group into the list of its largest block, `listed` being that order + 1; into none when it has no free bit.
+    /// Says whether its area has blocks of other orders now.
+    #[inline(always)]
+    fn relist<L: Level, Q: Probe>(&mut self, nth: u32, listed: u8, probe: &mut Q) -> bool {
         let (groups, areas) = L::all_mut(self);
-        let listed = largest.map_or(0, |order| order + 1);
-        if core::mem::replace(&mut groups[nth as usize].listed, listed) != 0 {
-            lists::remove(groups, areas, nth, probe);
-        }
-        if let Some(order) = largest {
-            lists::push(groups, areas, nth, (area, order + L::UNIT), probe);
-        }
+        let group = groups.at_mut(nth as usize);
+        let (was, area) = (core::mem::replace(&mut group.listed, listed), group.set.into());
+        let [from, to] = [was, listed].map(|listed| Some(listed.checked_sub(1)? + L::UNIT));
+        lists::change(groups, areas, nth, (area, from, to), probe)
     }
 
     /// Hands out a block of a group that has one of that order or longer.
@@ -240,30 +232,26 @@ impl Table<'_, Grouped> {
         &mut self,
         nth: u32,
         (order, kind): (u8, Kind),
-        set: SetId,
         probe: &mut Q,
     ) -> (u32, bool) {
         let (groups, _) = L::all_mut(self);
         lists::touch(groups, nth, probe);
         let group = groups.at_mut(nth as usize);
-        let (bit, stays) = L::pick(group, order);
-        group.free &= !bits::run(bit, order);
-        group.mark(bit, kind);
+        let (run, stays) = L::pick(group, order);
+        group.hand_out(run, kind);
         if order + 1 < group.listed {
             probe.step(Step::Split);
         }
-        if !stays {
-            self.shrink::<L, Q>(nth, set, probe);
-        }
-        (L::frame(self, nth) + (bit << L::UNIT), !stays)
+        let relisted = !stays && self.shrink::<L, Q>(nth, probe);
+        (L::frame(self, nth) + (run.at() << L::UNIT), relisted)
     }
 
-    /// Lists a group by what its largest free block is now.
+    /// Lists a group by what its largest free block is now. Says what [`relist`](Self::relist) does.
     #[inline(never)]
-    fn shrink<L: Level, Q: Probe>(&mut self, nth: u32, set: SetId, probe: &mut Q) {
-        let group = &L::all(self)[nth as usize];
-        let largest = (group.free != 0).then(|| L::largest(group));
-        self.relist::<L, Q>(nth, largest, set.index(), probe);
+    fn shrink<L: Level, Q: Probe>(&mut self, nth: u32, probe: &mut Q) -> bool {
+        let group = L::all(self).at(nth as usize);
+        let listed = if group.free == 0 { 0 } else { L::largest(group) + 1 };
+        self.relist::<L, Q>(nth, listed, probe)
     }
 
     /// Cuts a block of less than a group out of the smallest larger one of a high group.
@@ -272,24 +260,20 @@ impl Table<'_, Grouped> {
         &mut self,
         above: u32,
         (order, kind): (u8, Kind),
-        set: SetId,
         probe: &mut Q,
-    ) -> u32 {
+    ) -> (u32, bool) {
         let high = self.high.at_mut(above as usize);
-        let (bit, stays) = High::pick_smallest(high, 0);
-        high.free &= !(1 << bit);
-        high.apart |= 1 << bit;
-        if !stays {
-            self.shrink::<High, Q>(above, set, probe);
-        }
+        let (run, stays) = High::pick_smallest(high, 0);
+        high.free &= !run.first;
+        high.apart |= run.first;
+        let relisted = !stays && self.shrink::<High, Q>(above, probe);
         probe.step(Step::Split);
-        let at = High::frame(self, above) + (bit << WHOLE);
+        let at = High::frame(self, above) + (run.at() << WHOLE);
         let nth = Low::nth(self, at);
         let group = self.low.at_mut(nth as usize);
-        group.free = !bits::run(0, order);
-        group.mark(0, kind);
-        self.relist::<Low, Q>(nth, Some(Low::TOP), set.index(), probe);
-        at
+        group.free = !0;
+        group.hand_out(Run::new(0, order), kind);
+        (at, self.relist::<Low, Q>(nth, Low::TOP + 1, probe) | relisted)
     }
 
     /// Frees a used block of a level, if there is one of that order.
@@ -299,9 +283,8 @@ impl Table<'_, Grouped> {
         let (groups, _) = L::all_mut(self);
         lists::touch(groups, nth, probe);
         let group = groups.at_mut(nth as usize);
-        let (class, set) = (group.used(bit, order)?, group.set());
-        group.begins &= !(1 << bit);
-        group.free |= bits::run(bit, order);
+        let class = group.take_back(bit, order)?;
+        let set = group.set();
         if bits::is_free(group.free, bit ^ 1 << order, order) {
             probe.step(Step::Merge);
         }
@@ -309,8 +292,8 @@ impl Table<'_, Grouped> {
         Some(Given { class, set, relisted })
     }
 
-    /// Puts a group right whose free block at a frame was of that order, and may be part of the largest now. Says whether
-    /// lists have changed.
+    /// Puts a group right whose free block at a frame was of that order, and may be part of the largest now. Says what
+    /// [`relist`](Self::relist) does.
     #[inline(never)]
     fn grow<L: Level, Q: Probe>(&mut self, at: u32, order: u8, probe: &mut Q) -> bool {
         let nth = L::nth(self, at);
@@ -319,31 +302,29 @@ impl Table<'_, Grouped> {
         if has < group.listed {
             return false;
         }
-        let area = usize::from(group.set);
         if L::UNIT == 0 && has == WHOLE {
-            self.rejoin(nth, probe);
+            self.rejoin(nth, probe)
         } else {
-            self.relist::<L, Q>(nth, Some(has), area, probe);
+            self.relist::<L, Q>(nth, has + 1, probe)
         }
-        true
     }
 
-    /// A free block that was never used, or was apart.
-    fn add<L: Level, Q: Probe>(&mut self, at: u32, order: u8, probe: &mut Q) {
+    /// A free block that was never used, or was apart. Says what [`relist`](Self::relist) does.
+    fn add<L: Level, Q: Probe>(&mut self, at: u32, order: u8, probe: &mut Q) -> bool {
         let (nth, bit) = (L::nth(self, at), L::bit(at));
         L::all_mut(self).0.at_mut(nth as usize).free |= bits::run(bit, order);
-        self.grow::<L, Q>(at, order, probe);
+        self.grow::<L, Q>(at, order, probe)
     }
 
-    /// A low group is wholly free: a bit above again.
+    /// A low group is wholly free: a bit above again. Says what [`relist`](Self::relist) does.
     #[inline(never)]
-    fn rejoin<Q: Probe>(&mut self, nth: u32, probe: &mut Q) {
+    fn rejoin<Q: Probe>(&mut self, nth: u32, probe: &mut Q) -> bool {
         self.low.at_mut(nth as usize).free = 0;
-        self.relist::<Low, Q>(nth, None, 0, probe);
+        let relisted = self.relist::<Low, Q>(nth, 0, probe);
         let at = nth << WHOLE;
         let above = High::nth(self, at) as usize;
         self.high.at_mut(above).apart &= !(1 << High::bit(at));
-        self.add::<High, Q>(at, 0, probe);
+        self.add::<High, Q>(at, 0, probe) | relisted
     }
 
     /// Says of a level's groups in which set they are, and which of their units are there.
@@ -463,7 +444,7 @@ impl Store for Grouped {
         match order.checked_sub(WHOLE) {
             None => table.add::<Low, _>(at, order, &mut ()),
             Some(order) => table.add::<High, _>(at, order, &mut ()),
-        }
+        };
     }
 
     #[inline(always)]
@@ -478,12 +459,12 @@ impl Store for Grouped {
         let list = order + (lists.orders >> order).trailing_zeros() as u8;
         let head = *lists.heads.at(usize::from(list));
         let nth = head.checked_sub(1).unwrap_or_else(|| broken());
-        if list < WHOLE {
-            table.take_of::<Low, Q>(nth, (order, kind), set, probe)
-        } else if order >= WHOLE {
-            table.take_of::<High, Q>(nth, (order - WHOLE, kind), set, probe)
+        if order >= WHOLE {
+            table.take_of::<High, Q>(nth, (order - WHOLE, kind), probe)
+        } else if list < WHOLE {
+            table.take_of::<Low, Q>(nth, (order, kind), probe)
         } else {
-            (table.cut(nth, (order, kind), set, probe), true)
+            table.cut(nth, (order, kind), probe)
         }
     }
 

@@ -6,6 +6,7 @@ use super::memory::{Area, Link};
 use super::request::ORDERS;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
+use crate::row::Row;
 use core::ops::Range;
 
 /// What has links, one for each number.
@@ -70,16 +71,57 @@ pub fn remove<L: Linked + ?Sized, P: Probe>(
     nth: u32,
     probe: &mut P,
 ) {
-    touch(all, nth, probe);
-    let Link { next, prev } = all.link(nth);
-    if prev & Link::FIRST != 0 {
-        probe.step(Step::Index);
+    take_out(all, nth, probe, |prev, next| {
         let lists = &mut areas[((prev & !Link::FIRST) >> 4) as usize];
         let order = (prev & 15) as usize;
         lists.heads[order % ORDERS] = next;
         if next == 0 {
             lists.orders &= !(1 << order);
         }
+    });
+}
+
+/// Takes an entry that is in list `from` of an area out of it, and puts it at the head of `to`; with `None`, it is in none or
+/// goes into none. Says whether other lists of the area hold any now.
+#[inline(always)]
+pub fn change<L: Linked + ?Sized, P: Probe>(
+    all: &mut L,
+    areas: &mut [Area],
+    nth: u32,
+    (area, from, to): (usize, Option<u8>, Option<u8>),
+    probe: &mut P,
+) -> bool {
+    let held = areas.at(area).orders;
+    if let Some(order) = from {
+        take_out(all, nth, probe, |_, next| set_head(areas.at_mut(area), order.into(), next));
+    }
+    if let Some(order) = to {
+        push(all, areas, nth, (area, order), probe);
+    }
+    areas.at(area).orders != held
+}
+
+#[inline(always)]
+fn set_head(lists: &mut Area, order: usize, next: u32) {
+    *lists.heads.at_mut(order) = next;
+    if next == 0 {
+        lists.orders &= !(1 << order);
+    }
+}
+
+/// Joins an entry's neighbours. If it has none before it, `head` gets its `prev`, which says the list, and who is first now.
+#[inline(always)]
+fn take_out<L: Linked + ?Sized, P: Probe>(
+    all: &mut L,
+    nth: u32,
+    probe: &mut P,
+    head: impl FnOnce(u32, u32),
+) {
+    touch(all, nth, probe);
+    let Link { next, prev } = all.link(nth);
+    if prev & Link::FIRST != 0 {
+        probe.step(Step::Index);
+        head(prev, next);
     } else {
         touch(all, prev - 1, probe);
         all.link_mut(prev - 1).next = next;

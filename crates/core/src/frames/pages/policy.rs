@@ -5,7 +5,7 @@
 
 use super::memory::Bank;
 use super::request::{Class, Request, SetId};
-use super::store::Store;
+use super::store::{Changed, Store};
 use super::table::Table;
 use crate::check::Broken;
 use crate::machine::Probe;
@@ -69,12 +69,11 @@ pub trait Policy: Sized + Send {
         probe: &mut Q,
     ) -> Option<Picked<Self::Store>>;
 
-    /// The counts of `set` have changed, and if `relisted` what its lists hold.
+    /// A set's counts have changed, and it may be which of its lists hold any.
     fn settle<Q: Probe>(
         &mut self,
         table: &mut Table<'_, Self::Store>,
-        set: SetId,
-        relisted: bool,
+        changed: Changed,
         probe: &mut Q,
     );
 

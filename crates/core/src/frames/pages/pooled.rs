@@ -5,7 +5,7 @@ use super::memory::Bank;
 use super::policy::Policy;
 use super::pools::{Choice, KERNEL, Pools, USER};
 use super::request::{Class, Request, SetId};
-use super::store::Store;
+use super::store::{Changed, Store};
 use crate::check::Broken;
 use crate::machine::Probe;
 
@@ -109,14 +109,8 @@ impl<R: Rule> Policy for Pooled<R> {
     }
 
     #[inline(always)]
-    fn settle<Q: Probe>(
-        &mut self,
-        table: &mut Table<'_>,
-        set: SetId,
-        relisted: bool,
-        probe: &mut Q,
-    ) {
-        self.pools.settle(table, set, relisted, probe);
+    fn settle<Q: Probe>(&mut self, table: &mut Table<'_>, changed: Changed, probe: &mut Q) {
+        self.pools.settle(table, changed, probe);
     }
 
     fn withdraw<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {

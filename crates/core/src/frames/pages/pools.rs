@@ -25,6 +25,7 @@ use super::memory::{Bank, Beside};
 use super::policy::{free_of, wake};
 use super::pooled::Table;
 use super::request::{Class, ORDERS, Request, SetId};
+use super::store::Changed;
 use crate::machine::{Probe, Step};
 use crate::row::Row;
 
@@ -59,7 +60,7 @@ struct Pool {
     by_largest: [u16; ORDERS],
     /// First set of each bucket, + 1.
     buckets: [u16; BUCKETS as usize],
-    /// Which buckets hold sets.
+    /// Which buckets hold sets: bit `b + 1` of bucket `b`, as sets count them.
     filled: u64,
     /// Which of these lists hold any.
     orders: u16,
@@ -108,19 +109,17 @@ impl Pools {
         Pools { pools: [Pool::EMPTY; POOLS], bucket_log2, bucket_mask: (1 << bucket_log2) - 1 }
     }
 
-    /// Links `set` anew after its count has changed, and if `relisted` its lists. Most calls leave a set in its bucket and
+    /// Links a set anew after its count has changed, and maybe its lists. Most calls leave a set in its bucket and
     /// change no list: then there is nothing to ask.
     #[inline(always)]
     pub fn settle<Q: Probe>(
         &mut self,
         table: &mut Table<'_>,
-        set: SetId,
-        relisted: bool,
+        Changed { set, relisted, free, from, pool }: Changed,
         probe: &mut Q,
     ) {
-        let bank = table.sets.at(set.index());
-        let stays = bank.free.wrapping_sub(bank.from) <= self.bucket_mask;
-        let pool = usize::from(bank.pool);
+        let stays = free.wrapping_sub(from) <= self.bucket_mask;
+        let pool = usize::from(pool);
         if !stays || relisted && self.pools.at(pool).hot != set.0 + 1 {
             self.settle_slow(table, set, probe);
         }
@@ -131,47 +130,53 @@ impl Pools {
 
     #[inline(never)]
     fn settle_slow<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
-        let bank = &mut table.sets[set.index()];
+        let bank = table.sets.at_mut(set.index());
         if !bank.usable() {
             return;
         }
         let bucket = self.bucket(bank.free);
-        bank.from = self.from(bucket);
+        bank.from = self.from(bank.free);
         let number = usize::from(bank.pool);
-        let pool = &self.pools[number];
+        let pool = self.pools.at(number);
         if pool.hot == set.0 + 1 {
-            let fuller = pool.filled & ((1 << (bucket.max(1) - 1)) - 1);
             bank.bucket = bucket;
-            if fuller != 0 {
+            let fullest = pool.filled.trailing_zeros();
+            if fullest < bucket.into() {
                 self.cool(table, number, probe);
             }
             return;
         }
-        self.relink(table, set, probe);
+        self.relink(table, set, bucket, probe);
     }
 
-    /// Links a set that is not hot.
-    fn relink<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
-        let linked = Self::largest(table, set);
-        let bank = &table.sets[set.index()];
-        let (pool, bucket) = (usize::from(bank.pool), self.bucket(bank.free));
-        let was = bank.bucket;
-        if linked != bank.linked {
-            probe.step(Step::Index);
-            self.unlink(table.sets, pool, set);
-            self.link(table.sets, pool, set, linked);
-        }
+    /// Links a set that is not hot, and belongs into that bucket.
+    #[inline(never)]
+    fn relink<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, bucket: u8, probe: &mut Q) {
+        let bank = table.sets.at(set.index());
+        let (pool, was, linked) = (usize::from(bank.pool), bank.bucket, bank.linked);
         if bucket != was {
             probe.step(Step::Index);
             self.move_bucket(table.sets, pool, set, bucket);
         }
+        if Self::largest(table, set) != linked {
+            self.relink_order(table, set, probe);
+        }
+    }
+
+    /// Links it by its largest free block.
+    #[inline(never)]
+    fn relink_order<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
+        probe.step(Step::Index);
+        let (pool, linked) = (table.sets.at(set.index()).pool.into(), Self::largest(table, set));
+        self.unlink(table.sets, pool, set);
+        self.link(table.sets, pool, set, linked);
     }
 
     /// The order of a set's largest free block, + 1; 0 when it has none.
     #[inline]
     fn largest(table: &Table<'_>, set: SetId) -> u8 {
-        let orders = table.areas.at(set.index()).orders;
-        (u16::BITS - orders.leading_zeros()) as u8
+        let orders = u32::from(table.areas.at(set.index()).orders);
+        (orders << 1 | 1).ilog2() as u8
     }
 
     /// The pool's hot set is one like the others from here on.
@@ -179,8 +184,10 @@ impl Pools {
     fn cool<Q: Probe>(&mut self, table: &mut Table<'_>, pool: usize, probe: &mut Q) {
         let hot = core::mem::take(&mut self.pools[pool].hot);
         if let Some(set) = hot.checked_sub(1) {
-            table.sets[usize::from(set)].bucket = 0;
-            self.relink(table, SetId(set), probe);
+            let bank = &mut table.sets[usize::from(set)];
+            bank.bucket = 0;
+            let bucket = self.bucket(bank.free);
+            self.relink(table, SetId(set), bucket, probe);
         }
     }
 
@@ -199,9 +206,10 @@ impl Pools {
         ((free + self.bucket_mask) >> self.bucket_log2) as u8
     }
 
-    /// The least number of free frames of a bucket, + 1 as above. (Of 0, such that only 0 is less than a bucket's width above.)
-    fn from(&self, bucket: u8) -> u32 {
-        (u32::from(bucket) << self.bucket_log2).wrapping_sub(self.bucket_mask)
+    /// The least number of free frames in the bucket of that many. (Of 0, such that only 0 is less than a bucket's width above.)
+    #[inline]
+    fn from(&self, free: u32) -> u32 {
+        free.wrapping_sub((free + self.bucket_mask) & self.bucket_mask)
     }
 
     /// Puts a set that is in no list of orders at the head of one.
@@ -236,32 +244,35 @@ impl Pools {
         }
     }
 
+    /// Takes a set out of its bucket, if it is in one, and puts it into another one unless that is 0.
+    #[inline(always)]
     fn move_bucket(&mut self, sets: &mut [Bank], pool: usize, set: SetId, bucket: u8) {
-        let pool = &mut self.pools[pool];
-        let bank = &mut sets[set.index()];
+        let pool = self.pools.at_mut(pool);
+        let bank = sets.at_mut(set.index());
         let (old, Beside { next, prev }) = (bank.bucket, bank.beside);
         bank.bucket = bucket;
+        let mut first = 0;
+        if bucket != 0 {
+            let head = pool.buckets.at_mut(usize::from(bucket) - 1);
+            first = core::mem::replace(head, set.0 + 1);
+            pool.filled |= 1 << bucket;
+            bank.beside = Beside { next: first, prev: 0 };
+        }
         if old != 0 {
-            let head = &mut pool.buckets[usize::from(old) - 1];
-            match prev {
-                0 => *head = next,
-                prev => sets[usize::from(prev) - 1].beside.next = next,
+            if prev == 0 {
+                *pool.buckets.at_mut(usize::from(old) - 1) = next;
+                if next == 0 {
+                    pool.filled &= !(1 << old);
+                }
+            } else {
+                sets.at_mut(usize::from(prev) - 1).beside.next = next;
             }
             if next != 0 {
-                sets[usize::from(next) - 1].beside.prev = prev;
-            }
-            if pool.buckets[usize::from(old) - 1] == 0 {
-                pool.filled &= !(1 << (old - 1));
+                sets.at_mut(usize::from(next) - 1).beside.prev = prev;
             }
         }
-        if bucket != 0 {
-            let head = &mut pool.buckets[usize::from(bucket) - 1];
-            let first = core::mem::replace(head, set.0 + 1);
-            pool.filled |= 1 << (bucket - 1);
-            sets[set.index()].beside = Beside { next: first, prev: 0 };
-            if first != 0 {
-                sets[usize::from(first) - 1].beside.prev = set.0 + 1;
-            }
+        if first != 0 {
+            sets.at_mut(usize::from(first) - 1).beside.prev = set.0 + 1;
         }
     }
 
@@ -317,7 +328,7 @@ impl Pools {
         while filled != 0 {
             let bucket = filled.trailing_zeros() as usize;
             filled &= filled - 1;
-            if pool.buckets[bucket] != set.0 + 1 {
+            if pool.buckets[bucket - 1] != set.0 + 1 {
                 return true;
             }
         }
@@ -403,7 +414,7 @@ impl Pools {
         while filled != 0 {
             let bucket = if emptiest { filled.ilog2() } else { filled.trailing_zeros() };
             filled &= !(1 << bucket);
-            let mut at = pool.buckets[bucket as usize];
+            let mut at = pool.buckets[bucket as usize - 1];
             while let Some(set) = at.checked_sub(1) {
                 probe.step(Step::Inspect);
                 if table.areas[usize::from(set)].orders >> order != 0 {
@@ -508,7 +519,7 @@ impl Pools {
     pub fn most_free(&self, table: &Table<'_>, pool: usize) -> u32 {
         let pool = &self.pools[pool];
         let hot = pool.hot.checked_sub(1).map_or(0, |hot| table.sets[usize::from(hot)].bucket);
-        let listed = 64 - pool.filled.leading_zeros();
+        let listed = pool.filled.checked_ilog2().unwrap_or(0);
         listed.max(hot.into()).saturating_sub(1) << self.bucket_log2
     }
 

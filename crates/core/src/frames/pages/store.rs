@@ -5,6 +5,7 @@
 //!   grouped  a cache line for 64 frames: bits of the free ones, on two levels, groups in lists      ours
 //! ```
 
+use super::memory::Bank;
 use super::request::{Class, Frame, Kind, SetId};
 use super::table::Table;
 use super::zone::Zone;
@@ -73,8 +74,31 @@ pub struct Given {
     pub class: Class,
     /// The set that it lies in.
     pub set: SetId,
-    /// Whether the lists of its area may have changed.
+    /// Whether other lists of its area may hold any now.
     pub relisted: bool,
+}
+
+/// A set's counts have changed: what they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed {
+    /// Which set.
+    pub set: SetId,
+    /// Whether other lists of its area may hold any now.
+    pub relisted: bool,
+    /// Its free frames, and the least of its bucket.
+    pub free: u32,
+    /// See `free`.
+    pub from: u32,
+    /// The pool that it belongs to.
+    pub pool: u8,
+}
+
+impl Changed {
+    /// Of that set.
+    #[inline(always)]
+    pub(super) fn of(set: SetId, bank: &Bank, relisted: bool) -> Changed {
+        Changed { set, relisted, free: bank.free, from: bank.from, pool: bank.pool }
+    }
 }
 
 /// Knows where blocks begin, and keeps the free ones in the lists of areas. Called by [`Table`] and by nobody else,
@@ -101,7 +125,7 @@ pub trait Store: Sized + Send + 'static {
     /// The set of what was picked.
     fn set_of(table: &Table<'_, Self>, picked: Self::Picked) -> SetId;
 
-    /// Hands out a block of what was picked, which has one. Says which, and whether the lists of its area may have changed.
+    /// Hands out a block of what was picked, which has one. Says which, and whether other lists of its area may hold any now.
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
         picked: Self::Picked,

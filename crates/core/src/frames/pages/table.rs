@@ -12,7 +12,7 @@ use super::group::Group;
 use super::memory::{Area, Bank, Link, Memory};
 use super::request::{Class, Frame, Kind, MAX_ORDER, PAGE_BLOCK_ORDER, SetId};
 use super::set_bits::SetBits;
-use super::store::{Begins, Given, Lengths, Store, present};
+use super::store::{Begins, Changed, Lengths, Store, present};
 use super::zone::{Needs, SetupError, Zone};
 use crate::machine::Probe;
 use crate::row::Row;
@@ -227,7 +227,7 @@ impl<'m, S: Store> Table<'m, S> {
         }
     }
 
-    /// Hands out a block of what was picked, which lies in `set`. Says which, and whether the set's lists may have changed.
+    /// Hands out a block of what was picked, which lies in `set`.
     #[inline(always)]
     pub(super) fn take<P: Probe>(
         &mut self,
@@ -235,8 +235,8 @@ impl<'m, S: Store> Table<'m, S> {
         set: SetId,
         (order, kind): (u8, Kind),
         probe: &mut P,
-    ) -> (u32, bool) {
-        let taken = S::take(self, picked, (order, kind), probe);
+    ) -> (u32, Changed) {
+        let (at, relisted) = S::take(self, picked, (order, kind), probe);
         let frames = 1 << order;
         self.free -= frames;
         let bank = self.sets.at_mut(set.index());
@@ -244,7 +244,7 @@ impl<'m, S: Store> Table<'m, S> {
         if kind.class() == Class::Kernel {
             bank.unmovable += frames;
         }
-        taken
+        (at, Changed::of(set, bank, relisted))
     }
 
     /// Takes a used block back and merges it; `area` says where the free block goes that begins at a frame. `None` when no
@@ -255,7 +255,7 @@ impl<'m, S: Store> Table<'m, S> {
         (at, order): (u32, u8),
         area: impl FnOnce(&Table<'_, S>, u32) -> usize,
         probe: &mut P,
-    ) -> Option<Given> {
+    ) -> Option<Changed> {
         let given = S::give(self, at, order, area, probe)?;
         let frames = 1 << order;
         self.free += frames;
@@ -265,7 +265,7 @@ impl<'m, S: Store> Table<'m, S> {
         if given.class == Class::Kernel {
             bank.unmovable -= frames;
         }
-        Some(given)
+        Some(Changed::of(given.set, bank, given.relisted))
     }
 
     /// CMA does not merge with what is not: who takes the block would take both.

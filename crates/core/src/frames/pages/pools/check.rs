@@ -23,7 +23,7 @@ impl Pools {
             }
             let what = "a usable set is in the bucket of its free frames";
             Broken::unless_equal(what, at, bucket.into(), bank.bucket.into())?;
-            let (what, from) = ("a usable set knows its bucket's bounds", self.from(bucket));
+            let (what, from) = ("a usable set knows its bucket's bounds", self.from(bank.free));
             Broken::unless(!bank.usable() || from == bank.from, what, at)?;
         }
         for (number, pool) in self.pools.iter().enumerate() {
@@ -62,7 +62,7 @@ impl Pools {
             let found = length(pool.buckets[bucket], expected, |set| table.sets[set].beside);
             let what = "a bucket holds the sets that are in it";
             Broken::unless_equal(what, bucket as u64, expected as u64, found as u64)?;
-            let filled = pool.filled >> bucket & 1;
+            let filled = pool.filled >> (bucket + 1) & 1;
             Broken::unless_equal(
                 "a pool's mask of buckets says which",
                 bucket as u64,
