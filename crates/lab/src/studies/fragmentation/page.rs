@@ -40,11 +40,9 @@ fn fine(results: &Results) -> String {
 /// Every policy's verdicts, beside the target's two.
 fn counted(out: &mut String, results: &Results, command: &str) {
     let (of, rival) = (&results.target.of, &results.target.at_most);
-    let beside =
-        |what: String| ["at most", "no difference", "more"].map(|word| format!("{what}: {word}"));
     let mut heads = vec!["policy".to_owned()];
-    heads.extend(beside(format!("beside {rival}")));
-    heads.extend(beside(format!("{of} beside it")));
+    heads.extend([format!("at most {rival}"), "no difference".to_owned(), "more".to_owned()]);
+    heads.extend([format!("{of} at most it"), "no difference".to_owned(), "more".to_owned()]);
     let cells = |tally: Option<Tally>| {
         let counts = tally.map(|tally| [tally.at_most, tally.no_difference, tally.more]);
         let text = |nth: usize| counts.map_or("–".to_owned(), |counts| counts[nth].to_string());
