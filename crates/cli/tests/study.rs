@@ -94,7 +94,7 @@ target = { of = "dmrt", at_most = "tlsf" }
 name = "list"
 about = "lists a folder, and writes down its environment"
 needs = ["ls", "env", "sh"]
-command = ["sh", "-c", "env >{studies}/seen-${#PADDING}; exec ls -lR /etc"]
+command = ["sh", "-c", "env >{studies}/seen-$(env | grep -c ^PADDING_); exec ls -lR /etc"]
 [[trace]]
 name = "none"
 about = "is not there"

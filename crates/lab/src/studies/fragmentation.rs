@@ -14,7 +14,7 @@
 //! What a program allocates depends on more than the program: on the size of its environment, on time.
 //! (Mytkowicz, Diwan, Hauswirth, Sweeney: "Producing Wrong Data Without Doing Anything Obviously Wrong!",
 //! ASPLOS 2009, section 4, of run times.) So each is recorded several times, in environments that are
-//! the same but for the length of [`PADDING`], and policies are compared by the differences that each
+//! the same but for the number of [`PADDING`] variables, and policies are compared by the differences that each
 //! recording gives.
 //!
 //! Invariant: what is found of a trace is a function of the trace and the list of policies.
@@ -48,14 +48,18 @@ pub const INPUTS: &[(&str, &str)] =
 /// Raised when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// The variable whose length differs between the recordings of a program; a letter repeated.
-pub const PADDING: &str = "PADDING";
+/// What the variables begin with whose number differs between the recordings of a program; the next three letters
+/// are a number.
+pub const PADDING: &str = "PADDING_";
+
+/// Letters of the value of such a variable: with its name, `=` and the zero at its end it takes 104 bytes.
+const PADDING_LETTERS: usize = 91;
 
 /// What a recorded program has of its caller's environment: where programs and their libraries lie.
 const INHERITED: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 
-/// Longer values of a variable than this the kernel may refuse.
-const LONGEST_PADDING: usize = 100_000;
+/// More variables than this have no names.
+const MOST_PADDING: usize = 1000;
 
 /// What to record, and what to replay it on.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -66,7 +70,7 @@ pub struct Plan {
     /// How often each program is recorded.
     #[serde(default = "five")]
     pub recordings: usize,
-    /// Bytes by which [`PADDING`] is longer from one recording to the next; the first has it empty.
+    /// [`PADDING`] variables that a recording has more than the one before; the first has none.
     #[serde(default = "fifth_of_a_page")]
     pub padding: usize,
     /// What should come out.
@@ -113,13 +117,13 @@ const fn five() -> usize {
     5
 }
 
-/// A multiple of 64, so that five recordings spread over a page.
+/// 832 bytes: five recordings spread over a page.
 const fn fifth_of_a_page() -> usize {
-    832
+    8
 }
 
 impl Plan {
-    /// The lengths of [`PADDING`], one for each recording.
+    /// The numbers of [`PADDING`] variables, one for each recording.
     pub fn paddings(&self) -> impl Iterator<Item = usize> + use<> {
         let step = self.padding;
         (0..self.recordings).map(move |nth| nth * step)
@@ -166,9 +170,9 @@ impl Plan {
             return Err(SettingsError::value("recordings", why));
         }
         match (self.recordings - 1).checked_mul(self.padding) {
-            Some(1..=LONGEST_PADDING) => Ok(()),
+            Some(1..=MOST_PADDING) => Ok(()),
             _ => {
-                let why = format!("wants 1 to {LONGEST_PADDING} bytes at the last recording");
+                let why = format!("wants 1 to {MOST_PADDING} variables at the last recording");
                 Err(SettingsError::value("padding", why))
             }
         }
@@ -186,10 +190,11 @@ impl Program {
     pub fn environment_in(&self, folder: &Path, padding: usize) -> Vec<(OsString, OsString)> {
         let inherited = INHERITED.iter().filter_map(|&key| Some((key, std::env::var_os(key)?)));
         let mut all: BTreeMap<&str, OsString> = inherited.collect();
+        let names: Vec<String> = (0..padding).map(|nth| format!("{PADDING}{nth:03}")).collect();
         all.extend(["HOME", "TMPDIR"].map(|key| (key, folder.as_os_str().to_owned())));
         all.insert("LC_ALL", "C".into());
         all.extend(self.env.iter().map(|(key, value)| (key.as_str(), value.into())));
-        all.insert(PADDING, "x".repeat(padding).into());
+        all.extend(names.iter().map(|key| (key.as_str(), "x".repeat(PADDING_LETTERS).into())));
         all.into_iter().map(|(key, value)| (key.into(), value)).collect()
     }
 

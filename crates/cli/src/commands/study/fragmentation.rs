@@ -30,7 +30,7 @@ const RECORDING_SHARE: f64 = 0.5;
   freehold study fragmentation mine.toml --out mine    with programs of one's own
   freehold study fragmentation --print                 print the study's file, and run nothing
 
-Each program is recorded several times, in environments that differ only in the length of one variable, for what a \
+Each program is recorded several times, in environments that differ only in how many variables there are, for what a \
 program allocates depends on that. Policies are compared by their differences on the same recordings: at most \
 (on average not above), no difference (above, but zero lies in the 95 % interval), more. Traces go to --out and are \
 used again by the next run; remove one to record it anew. A program whose tools are missing is told as missing.")]

@@ -29,7 +29,7 @@ fn fine(results: &Results) -> String {
     let rival = &results.target.at_most;
     format!(
         "Simulated: exact, the same on every machine for the same traces. Cells are means of {} recordings of a \
-         program in environments of different length, for what it allocates depends on that; below stands the \
+         program in environments of different size, for what it allocates depends on that; below stands the \
          difference to {rival} on the same recordings, in percentage points, with its 95 % interval. At most: not \
          above {rival} on average; no difference: above it, but zero lies in the interval; more: zero lies outside. \
          A bar is the cell's share of the worst of its column.",

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// One recording, replayed on every policy.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Recording {
-    /// Bytes of padding in the program's environment.
+    /// Variables of padding in the program's environment.
     pub padding: usize,
     /// Events replayed.
     pub events: u64,
