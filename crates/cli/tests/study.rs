@@ -230,3 +230,38 @@ fn banks_writes_the_same_bytes_again_and_refuses_what_makes_no_sense() {
     std::fs::write(folder.path().join("none.txt"), "nothing of the sort\n").unwrap();
     assert!(said(&["--trace", "none.txt"]).contains("perf record"));
 }
+
+/// A binary file is printed by trace-cmd, which here is a script that prints two events.
+#[test]
+fn a_file_of_trace_cmd_is_read_by_way_of_trace_cmd() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("trace.dat"), b"\x17\x08\x44tracing7\0and more").unwrap();
+    let with = |trace_cmd: Option<&str>| {
+        let bin = folder.path().join("bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        let script = bin.join("trace-cmd");
+        if let Some(body) = trace_cmd {
+            std::fs::write(&script, format!("#!/bin/sh\n{body}\n")).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&script, mode).unwrap();
+        }
+        Command::new(env!("CARGO_BIN_EXE_freehold"))
+            .args([&BANKS[..], &["--trace", "trace.dat", "--out", "out", "--json"]].concat())
+            .current_dir(folder.path())
+            .env("PATH", &bin)
+            .output()
+            .unwrap()
+    };
+    let output = with(None);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("trace.dat is trace-cmd's binary file"), "{output:?}");
+    let output = with(Some("echo \"no $1 $2 of $3\" >&2; exit 3"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no report -i of trace.dat"), "{output:?}");
+    let events = "echo ' sh-1 [000] 1.5: mm_page_alloc: page=0x9 pfn=0x9 order=2 migratetype=1 gfp_flags=GFP_USER'
+echo ' sh-1 [000] 3.5: mm_page_free: page=0x9 pfn=0x9 order=2'";
+    let output = with(Some(events));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!results["trace"].is_null(), "{}", results["trace"]);
+}

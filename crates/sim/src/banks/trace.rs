@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`convert`] makes one of Linux's own events `kmem:mm_page_alloc` and `kmem:mm_page_free` as `perf script` or
-//! `trace-cmd report` print them. (`trace-cmd`'s binary file is read by `trace-cmd report`; no small, well-kept
-//! library reads it.) [`TraceWriter`] writes down what any workload does.
+//! `trace-cmd report` print them. (`trace-cmd`'s binary file is read by `trace-cmd report`, which the
+//! command runs; no small, well-kept library reads it.) [`TraceWriter`] writes down what any workload does.
 
 use super::workload::{Sink, Trigger};
 use freehold_core::frames::pages::{Kind, Lifetime, MAX_ORDER, Request};

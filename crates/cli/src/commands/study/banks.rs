@@ -1,14 +1,15 @@
 //! `freehold study banks`: page frames and memory banks, published and ours.
 
+mod recorded;
+
 use super::chosen::Chosen;
 use super::outputs::{Outputs, wrapped};
 use crate::ui;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use freehold_lab::results::{Output, write_json};
 use freehold_lab::studies::banks::{self, BanksError, PageTrace, Plan, Results, Timed};
-use std::fs::File;
-use std::io::{BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -37,8 +38,9 @@ const QUICK: &[&str] = &[
   freehold study banks mine.toml                            a file that names only what differs
   freehold study banks --settings                           print every setting and its default
   perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -- sleep 60; perf script > pages.txt
-  trace-cmd report trace.dat > pages.txt                    the same out of trace-cmd's binary file
   freehold study banks --quick --trace pages.txt            a recorded machine besides
+  trace-cmd record -e kmem:mm_page_alloc -e kmem:mm_page_free sleep 60
+  freehold study banks --quick --trace trace.dat            the same; trace-cmd prints its binary file
 
 In --out: report.html, results.json and runs.parquet (the same bytes for the same settings), and times.json (real \
 time of table 6.1's sequence on this machine). The default takes ten minutes or so, --quick one.")]
@@ -46,8 +48,8 @@ pub struct Args {
     #[command(flatten)]
     chosen: Chosen,
     /// A recorded stream of page allocations, to run besides: kernel events as `perf script` or `trace-cmd
-    /// report` print them, or a freehold page trace.
-    #[arg(long, value_name = "TEXT")]
+    /// report` print them, trace-cmd's own file (trace.dat, if trace-cmd is installed), or a freehold page trace.
+    #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Do not measure real time (table 6.1).
     #[arg(long)]
@@ -67,7 +69,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(banks::DEFAULT, QUICK)?)?;
-    let trace = args.trace.as_deref().map(read_trace).transpose()?;
+    let trace = args.trace.as_deref().map(recorded::read).transpose()?;
     let outputs = Outputs::in_folder(&args.out, Some("runs.parquet"))?;
     let times_file = Output::at(&args.out.join("times.json"))?;
     let interrupted = ui::interrupted();
@@ -81,19 +83,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     outputs.write(&banks::page(&results, &times, &command), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results, &times))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn read_trace(path: &Path) -> Result<PageTrace> {
-    let name = path.display();
-    let file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
-    let trace = PageTrace::read(BufReader::new(file)).with_context(|| name.to_string())?;
-    if trace.lost_frees > 0 {
-        eprintln!(
-            "freehold: {name}: {} frees are missing; the recording lost events",
-            trace.lost_frees
-        );
-    }
-    Ok(trace)
 }
 
 /// Runs with a progress bar; `None` when interrupted.
