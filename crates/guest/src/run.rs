@@ -24,7 +24,7 @@ const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "busybox";
 /// What the guest sends, one virtio port each.
 const PORTS: [&str; 4] = ["out", "err", "files", "code"];
-/// Lines of the console that are shown when a guest ends badly.
+/// Lines of the console that are shown when a guest ends badly, unless its kernel panicked.
 const LAST_LINES: usize = 45;
 
 /// What to run.
@@ -178,8 +178,7 @@ fn collect(folder: &Path, complaint: &str) -> anyhow::Result<Finished> {
     let console = text("console");
     let code = text("code").trim().parse().ok();
     let code = code.with_context(|| {
-        let lines: Vec<&str> = console.lines().collect();
-        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+        let last = last_words(&console);
         format!("the guest ended without an exit code:\n{complaint}{}{last}", text("err"))
     })?;
     let files = tempfile::tempdir().context("a folder for the guest's files")?;
@@ -187,4 +186,28 @@ fn collect(folder: &Path, complaint: &str) -> anyhow::Result<Finished> {
     tar.arg("-xf").arg(folder.join("files")).arg("-C").arg(files.path());
     ensure!(tar.status()?.success(), "the guest's files arrived damaged");
     Ok(Finished { code, stdout: text("out"), stderr: text("err"), files, console })
+}
+
+/// The end of a console: its last lines, and all from a panic on, for the reason stands before the calls that led to
+/// it, however many these are.
+fn last_words(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().collect();
+    let last = lines.len().saturating_sub(LAST_LINES);
+    let panic = lines.iter().position(|line| line.contains("Kernel panic")).unwrap_or(last);
+    lines[last.min(panic)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST_LINES, last_words};
+
+    #[test]
+    fn the_reason_of_a_panic_is_told_before_however_many_calls() {
+        let calls = "\n[    1.2]  ? do_syscall_64+0x69/0x90".repeat(2 * LAST_LINES);
+        let console = format!("booted\nKernel panic - not syncing: sysrq triggered crash{calls}");
+        assert_eq!(last_words(&console), console["booted\n".len()..]);
+        let quiet = format!("booted{calls}");
+        assert_eq!(last_words(&quiet).lines().count(), LAST_LINES);
+        assert_eq!(last_words(""), "");
+    }
 }
