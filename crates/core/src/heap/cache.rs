@@ -26,6 +26,7 @@ use crate::place::Home;
 use crate::row::Row;
 use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
 use core::cell::Cell;
+use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -120,18 +121,6 @@ pub enum Freed {
 /// A thread's part of the malloc; one page. See the module.
 #[repr(C, align(4096))]
 pub struct Cache {
-    heads: [Cell<usize>; CLASSES],
-    pub(super) room: [Cell<i32>; CLASSES],
-    /// The primary region: where its tags are, and how far it reaches.
-    pub(super) base: Cell<usize>,
-    pub(super) reach: Cell<usize>,
-    /// What marks and links are encoded with; the same in every cache of a heap.
-    pub(super) key: Cell<usize>,
-    /// What `reach` would be, were it not 0 in a cache that is metered; and whether it is.
-    pub(super) known: Cell<usize>,
-    pub(super) metered: Cell<bool>,
-
-    // Cold from here on.
     /// A full stack held back, and its length: of blocks too small for a depot, and in metered caches.
     pub(super) spare: [Cell<*mut Block>; CLASSES],
     pub(super) spare_len: [Cell<u16>; CLASSES],
@@ -148,6 +137,20 @@ pub struct Cache {
     pub(super) stocked: [Cell<u64>; CLASSES.div_ceil(64)],
     /// Slabs with free blocks; the first is the one being allocated from.
     pub(super) slabs: [Cell<*mut Slab>; CLASSES],
+
+    // What every call touches lies here, in the middle of the page, and only here; see the assertion below.
+    heads: [Cell<usize>; CLASSES],
+    pub(super) room: [Cell<i32>; CLASSES],
+    /// The primary region: where its tags are, and how far it reaches.
+    pub(super) base: Cell<usize>,
+    pub(super) reach: Cell<usize>,
+    /// What marks and links are encoded with; the same in every cache of a heap.
+    pub(super) key: Cell<usize>,
+    /// What `reach` would be, were it not 0 in a cache that is metered; and whether it is.
+    pub(super) known: Cell<usize>,
+    pub(super) metered: Cell<bool>,
+
+    // Cold again.
     /// Freed blocks of other caches' slabs, and how many they are.
     pub(super) outbox: [Parcel; PARCELS],
     pub(super) outbox_len: [Cell<u16>; CLASSES],
@@ -179,6 +182,12 @@ pub struct Cache {
 }
 
 const _: () = assert!(size_of::<Cache>() == 4096, "a cache is one page");
+// The first blocks of a slab lie where a page begins, and a small program lives in them. A load of a word whose lower
+// twelve address bits are those of a store under way waits for it (4 KiB aliasing): no hot word lies at such a place.
+const _: () =
+    assert!(offset_of!(Cache, heads) >= FIRST_BLOCKS && offset_of!(Cache, known) <= 4096 - 512);
+/// Bytes at the beginning of a page that hold no hot word: twice what a stack of the smallest class has.
+const FIRST_BLOCKS: usize = 2048;
 
 // SAFETY: shared is only the cache of threads that have none yet, and nothing ever writes to it: it has
 // no blocks to pop and its reach of 0 refuses every free.
