@@ -28,9 +28,7 @@ impl Kernel {
         if !home.is_dir() {
             std::fs::create_dir_all(folder)?;
             download(folder, &home).with_context(|| {
-                format!(
-                    "no kernel for the guest: apt-get download {PACKAGE} must work (apt-get update)"
-                )
+                format!("no kernel for the guest: apt-get download {PACKAGE} must work")
             })?;
         }
         let image = image(&home.join("boot"))?;
@@ -43,19 +41,46 @@ impl Kernel {
 /// Unpacks the newest kernel as `home`, whole or not at all.
 fn download(folder: &Path, home: &Path) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir_in(folder)?;
-    let depends = output(Command::new("apt-cache").args(["depends", PACKAGE]))?;
-    let name = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
-    let name = name.with_context(|| format!("apt knows no {PACKAGE}; it is a Debian package"))?;
-    let package = format!("linux-image-{name}");
-    output(Command::new("apt-get").args(["download", &package]).current_dir(temporary.path()))?;
-    let archives = std::fs::read_dir(temporary.path())?.flatten().map(|entry| entry.path());
-    let archive = archives.into_iter().next().context("apt-get download left nothing")?;
+    // The machine's lists may be missing, or so old that they name a kernel which is offered no more.
+    let archive = match fetch(temporary.path(), &[]) {
+        Ok(archive) => archive,
+        Err(why) => own_lists(temporary.path())
+            .and_then(|lists| fetch(temporary.path(), &lists))
+            .with_context(|| format!("by the machine's lists: {why:#}; by new ones"))?,
+    };
     let unpacked = temporary.path().join("unpacked");
     output(Command::new("dpkg").arg("-x").arg(&archive).arg(&unpacked))?;
     match std::fs::rename(&unpacked, home) {
         Err(why) if !home.is_dir() => Err(why.into()),
         _ => Ok(()), // done, or another process was faster
     }
+}
+
+/// Downloads the newest kernel's package into the folder, by apt with these options.
+fn fetch(folder: &Path, options: &[String]) -> anyhow::Result<PathBuf> {
+    let depends = output(Command::new("apt-cache").args(options).args(["depends", PACKAGE]))?;
+    let name = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
+    let name = name.with_context(|| format!("apt knows no {PACKAGE}; it is a Debian package"))?;
+    let package = format!("linux-image-{name}");
+    let mut download = Command::new("apt-get");
+    output(download.args(options).args(["download", &package]).current_dir(folder))?;
+    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut archives = files.filter(|file| file.extension().is_some_and(|end| end == "deb"));
+    archives.next().context("apt-get download left nothing")
+}
+
+/// Options by which apt uses lists of the packages of this hour, in the folder; the machine's, which are root's, stay as
+/// they are.
+fn own_lists(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let lists = folder.join("lists");
+    std::fs::create_dir_all(lists.join("partial"))?;
+    let options = [
+        format!("--option=Dir::State::Lists={}", lists.display()),
+        "--option=Dir::Cache::pkgcache=".to_owned(),
+        "--option=Dir::Cache::srcpkgcache=".to_owned(),
+    ];
+    output(Command::new("apt-get").args(&options).arg("update"))?;
+    Ok(options.to_vec())
 }
 
 fn output(command: &mut Command) -> anyhow::Result<String> {
