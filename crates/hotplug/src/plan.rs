@@ -100,16 +100,31 @@ impl Plan {
         });
         let mut plan = Plan { several_nodes: machine.nodes() > 1, ..Plan::default() };
         for set in sets {
-            let used = frames32(set.migrated);
             let enough = wanted.most_blocks.is_some_and(|most| plan.blocks() >= most);
-            let room = frames32(plan.room(machine, &set));
             let goes = !enough
-                && eagerness.empties(used, frames32(set.frames))
-                && eagerness.has_room(room, frames32(plan.migrated()).saturating_add(used));
+                && eagerness.empties(frames32(set.migrated), frames32(set.frames))
+                && plan.has_room(machine, &set, &eagerness);
             if goes { plan.sets.push(set) } else { plan.left.push(set) }
         }
         plan.put_in_order();
         plan
+    }
+
+    /// Whether there is room for all that moves when `next` goes, too: for what is in it, and still for what leaves other
+    /// nodes, from which it takes room.
+    fn has_room(&self, machine: &Machine, next: &Set, eagerness: &Eagerness) -> bool {
+        let mut whole = Plan { sets: self.sets.clone(), left: Vec::new(), ..*self };
+        whole.sets.push(next.clone());
+        whole.put_in_order();
+        let fits = |leaving, frames| {
+            eagerness.has_room(frames32(whole.room(machine, leaving)), frames32(frames))
+        };
+        let mut of_node: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        for (node, frames) in whole.moves().into_iter().filter(|_| self.several_nodes) {
+            *of_node.entry(node).or_default() += frames;
+        }
+        let mut leaving = of_node.into_iter().filter(|(_, frames)| *frames > 0);
+        fits(next.node, whole.migrated()) && leaving.all(|(node, frames)| fits(node, frames))
     }
 
     /// So that little moves twice; see the module. The sets of a node stay in their order.
@@ -136,7 +151,12 @@ impl Plan {
     /// another that goes later, and moves again; `core::frames::pages` isolates all before. Where there are several nodes,
     /// it comes back to none before another node goes.
     pub fn migrated_at_most(&self) -> u64 {
-        let (mut sum, mut before) = (0, 0);
+        self.moves().into_iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// The same of each set, with the node that it leaves.
+    fn moves(&self) -> Vec<(Option<u32>, u64)> {
+        let (mut moves, mut before) = (Vec::new(), 0);
         // The node that goes, and what may have come there.
         let (mut node, mut guests) = (None, 0);
         for set in &self.sets {
@@ -145,20 +165,19 @@ impl Plan {
             }
             let again = set.free().min(guests);
             guests -= again;
-            sum += set.migrated + again;
+            moves.push((set.node, set.migrated + again));
             before += set.migrated;
         }
-        sum
+        moves
     }
 
-    /// Frames that what is in `next` can move to: what zones can spare, less what of it goes itself.
-    fn room(&self, machine: &Machine, next: &Set) -> u64 {
-        let leaving = next.node;
+    /// Frames that what leaves a node can move to: what zones can spare, less what of it goes itself.
+    fn room(&self, machine: &Machine, leaving: Option<u32>) -> u64 {
         let mut spare: BTreeMap<Option<u32>, u64> = BTreeMap::new();
         for zone in &machine.zones {
             *spare.entry(Some(zone.node)).or_default() += zone.spare();
         }
-        for set in self.sets.iter().chain([next]) {
+        for set in &self.sets {
             for block in set.blocks.iter().filter_map(|&number| machine.block(number)) {
                 let spare = spare.entry(block.node).or_default();
                 *spare = spare.saturating_sub(block.pages.free);
