@@ -43,13 +43,32 @@ static size_t keep(unsigned one_in) {
   return freed;
 }
 
+static long resident(void) {
+  long all, pages = -1;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (!file || fscanf(file, "%ld %ld", &all, &pages) != 2) exit(6);
+  fclose(file);
+  return pages;
+}
+
+// Until what was freed has gone back: nothing has changed for three seconds, however slow the machine.
+static void rest(void) {
+  long now = resident();
+  for (int seconds = 0, still = 0; seconds < 120 && still < 3; seconds++) {
+    sleep(1);
+    long next = resident();
+    still = next == now ? still + 1 : 0;
+    now = next;
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc != 3) return 2;
   char name[200];
   fill(0, (size_t)atoi(argv[1]) << 20);
   for (int round = 0; round < 2; round++) fill(0, keep(2));
   keep(8);
-  sleep(3);
+  rest();
   snprintf(name, sizeof name, "%s.settled", argv[2]);
   fclose(fopen(name, "w"));
   snprintf(name, sizeof name, "%s.go", argv[2]);
