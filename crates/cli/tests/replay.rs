@@ -181,12 +181,23 @@ fn a_limit_is_read_and_obeyed() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+/// Whether the process has a handler for interrupts: before, one would just end it.
+fn listens(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (libc::SIGINT - 1) != 0
+}
+
 fn ctrl_c_leaves_nothing_behind() {
     let sample = Sample::new(1_000_000);
     let arguments =
         ["replay", &sample.trace(), "--on", "policies", "-o", &sample.named("results.json")];
     let mut child =
         freehold(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !listens(child.id()) {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it could be interrupted");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     // All policies on a million events take far longer than this.
     std::thread::sleep(Duration::from_millis(100));
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
