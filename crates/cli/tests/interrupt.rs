@@ -9,16 +9,18 @@ use std::time::{Duration, Instant};
 /// Events that take long enough to be interrupted, and little enough to be made for a test.
 const EVENTS: u64 = 600_000;
 
-/// A folder for the work and one for temporary files, both of which must be clean afterwards.
+/// A folder for the work and one for temporary files, both of which must be clean afterwards. What the command keeps of
+/// its libraries goes elsewhere: without a home it would be among the temporary files.
 struct Desk {
     folder: tempfile::TempDir,
+    cache: tempfile::TempDir,
 }
 
 impl Desk {
     fn new() -> Desk {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("tmp")).unwrap();
-        Desk { folder }
+        Desk { folder, cache: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -28,6 +30,7 @@ impl Desk {
     fn start(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
         command.current_dir(self.folder.path()).env("TMPDIR", self.path("tmp"));
+        command.env("XDG_CACHE_HOME", self.cache.path());
         command.args(arguments).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
