@@ -32,9 +32,12 @@ fn loaded_and_unloaded_under_threads_that_use_it() {
 /// A library that was linked statically into two others, or is both linked and preloaded.
 fn a_dozen_copies_in_one_process() {
     let program = compile("copies.c");
+    // Not for another run of this test at the same time, which would write over what this one has loaded.
+    let own = support::folder().join(format!("copies-{}", std::process::id()));
+    std::fs::create_dir_all(&own).expect("the target folder takes another");
     let copies: Vec<_> = (0..12)
         .map(|number| {
-            let copy = support::folder().join(format!("copy-{number}.so"));
+            let copy = own.join(format!("copy-{number}.so"));
             std::fs::copy(library(), &copy).expect("the target folder takes a small file");
             copy
         })
