@@ -1,21 +1,14 @@
 /* A program frees most of its memory and then rests: the pages go back without another call. */
 #include "check.h"
+#include "memory.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { BLOCKS = 200000, SIZE = 256 };
 
-static long resident_kib(void) {
-    long pages = 0, ignored;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f || fscanf(f, "%ld %ld", &ignored, &pages) != 2) return -1;
-    fclose(f);
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static long rest_until_below(long kib) {
-    for (int tenth = 0; tenth < 60 && resident_kib() > kib; tenth++) usleep(100000);
+    for (int tenth = 0; tenth < 600 && resident_kib() > kib; tenth++) usleep(100000);
     return resident_kib();
 }
 
