@@ -139,14 +139,9 @@ mod tests {
     use super::*;
 
     fn run(script: &str, limit: Duration) -> Verdict {
-        let folder = std::env::temp_dir().join(format!("freehold-case-{}", std::process::id()));
-        let name = format!("{}-{}.log", folder.display(), script.len());
+        let folder = tempfile::tempdir().unwrap();
         let case = Case { limit, compared: true, ..Case::new("x", ["sh", "-c", script]) };
-        let verdict =
-            case.run("", &folder.join(script.len().to_string()), Path::new(&name)).unwrap();
-        let _ = std::fs::remove_file(error_log(Path::new(&name)));
-        std::fs::remove_file(name).unwrap();
-        verdict
+        case.run("", &folder.path().join("work"), &folder.path().join("log")).unwrap()
     }
 
     #[test]
