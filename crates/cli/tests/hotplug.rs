@@ -129,7 +129,7 @@ fn a_plan_is_carried_out_and_undone() {
         let file = format!("sys/devices/system/memory/memory{block}/state");
         std::fs::read_to_string(folder.path().join(file)).unwrap()
     };
-    let applied = hotplug(folder.path(), &["apply", "--blocks", "2", "--timeout", "5", "--json"]);
+    let applied = hotplug(folder.path(), &["apply", "--blocks", "2", "--timeout", "300", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&applied.stdout).unwrap();
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     assert_eq!(json["done"][1]["outcome"], "offline");

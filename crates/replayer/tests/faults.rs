@@ -78,7 +78,7 @@ fn an_exit_is_named() {
 
 #[test]
 fn a_hang_is_ended() {
-    let timeout = Some(Duration::from_secs(4));
+    let timeout = Some(Duration::from_secs(10));
     let trouble = trouble_with("HANG", &Options { timeout, ..quick() });
     assert!(matches!(trouble, Trouble::TooSlow { .. }), "{trouble}");
 }
