@@ -15,113 +15,79 @@ struct Column {
     bar: bool,
 }
 
+/// A column of words and numbers.
+const fn told(
+    head: &'static str,
+    show: fn(&Outcome) -> String,
+    value: fn(&Outcome) -> Option<f64>,
+) -> Column {
+    Column { head, show, value, bar: false }
+}
+
+/// One under whose cells the page draws a bar.
+const fn drawn(
+    head: &'static str,
+    show: fn(&Outcome) -> String,
+    value: fn(&Outcome) -> Option<f64>,
+) -> Column {
+    Column { head, show, value, bar: true }
+}
+
+/// Ranked by both.
+const PEAK_MEMORY: Column =
+    drawn("peak memory", |o| human::bytes(o.peak_memory), |o| Some(o.peak_memory as f64));
+
 const ALLOCATORS: &[Column] = &[
-    Column {
-        head: "time",
-        show: |o| or_dash(o.seconds, human::seconds),
-        value: |o| o.seconds,
-        bar: true,
-    },
-    Column {
-        head: "± runs",
-        show: |o| {
+    drawn("time", |o| or_dash(o.seconds, human::seconds), |o| o.seconds),
+    told(
+        "± runs",
+        |o| {
             or_dash(o.spread.filter(|s| s.runs > 1), |s| {
                 human::percent(
                     (s.seconds_max - s.seconds_min) / 2.0 / o.seconds.unwrap_or(1.0).max(1e-9),
                 )
             })
         },
-        value: |_| None,
-        bar: false,
-    },
-    Column {
-        head: "p50",
-        show: |o| or_dash(o.latency, |l| human::clocked(l.p50, l.resolution)),
-        value: |o| o.latency.map(|l| l.p50),
-        bar: false,
-    },
-    Column {
-        head: "p99.9",
-        show: |o| or_dash(o.latency, |l| human::clocked(l.p999, l.resolution)),
-        value: |o| o.latency.map(|l| l.p999),
-        bar: false,
-    },
-    Column {
-        head: "peak memory",
-        show: |o| human::bytes(o.peak_memory),
-        value: |o| Some(o.peak_memory as f64),
-        bar: true,
-    },
-    Column {
-        head: "of live",
-        show: |o| human::times(o.johnstone_wilson.peak_over_peak + 1.0),
-        value: |_| None,
-        bar: false,
-    },
-    Column {
-        head: "at end",
-        show: |o| human::bytes(o.final_memory),
-        value: |o| Some(o.final_memory as f64),
-        bar: false,
-    },
-    Column {
-        head: "faults",
-        show: |o| or_dash(o.page_faults, human::count),
-        value: |o| o.page_faults.map(|n| n as f64),
-        bar: false,
-    },
+        |_| None,
+    ),
+    told(
+        "p50",
+        |o| or_dash(o.latency, |l| human::clocked(l.p50, l.resolution)),
+        |o| o.latency.map(|l| l.p50),
+    ),
+    told(
+        "p99.9",
+        |o| or_dash(o.latency, |l| human::clocked(l.p999, l.resolution)),
+        |o| o.latency.map(|l| l.p999),
+    ),
+    PEAK_MEMORY,
+    told("of live", |o| human::times(o.johnstone_wilson.peak_over_peak + 1.0), |_| None),
+    told("at end", |o| human::bytes(o.final_memory), |o| Some(o.final_memory as f64)),
+    told("faults", |o| or_dash(o.page_faults, human::count), |o| o.page_faults.map(|n| n as f64)),
 ];
 
 const POLICIES: &[Column] = &[
-    Column {
-        head: "peak memory",
-        show: |o| human::bytes(o.peak_memory),
-        value: |o| Some(o.peak_memory as f64),
-        bar: true,
-    },
-    Column {
-        head: "over live",
-        show: |o| human::percent(o.johnstone_wilson.peak_over_peak),
-        value: |_| None,
-        bar: false,
-    },
-    Column {
-        head: "on average",
-        show: |o| human::percent(o.johnstone_wilson.average),
-        value: |o| Some(o.johnstone_wilson.average),
-        bar: false,
-    },
-    Column {
-        head: "internal",
-        show: |o| or_dash(o.internal_fragmentation, human::percent),
-        value: |o| o.internal_fragmentation,
-        bar: false,
-    },
-    Column {
-        head: "external",
-        show: |o| or_dash(o.external_fragmentation, human::percent),
-        value: |o| o.external_fragmentation,
-        bar: false,
-    },
-    Column {
-        head: "steps",
-        show: |o| or_dash(o.steps, |s| human::number(s.mean)),
-        value: |o| o.steps.map(|s| s.mean),
-        bar: true,
-    },
-    Column {
-        head: "p99",
-        show: |o| or_dash(o.steps, |s| human::count(s.p99)),
-        value: |o| o.steps.map(|s| s.p99 as f64),
-        bar: false,
-    },
-    Column {
-        head: "worst",
-        show: |o| or_dash(o.steps, |s| human::count(s.max)),
-        value: |o| o.steps.map(|s| s.max as f64),
-        bar: false,
-    },
-    Column { head: "failed", show: |o| human::count(o.failures), value: |_| None, bar: false },
+    PEAK_MEMORY,
+    told("over live", |o| human::percent(o.johnstone_wilson.peak_over_peak), |_| None),
+    told(
+        "on average",
+        |o| human::percent(o.johnstone_wilson.average),
+        |o| Some(o.johnstone_wilson.average),
+    ),
+    told(
+        "internal",
+        |o| or_dash(o.internal_fragmentation, human::percent),
+        |o| o.internal_fragmentation,
+    ),
+    told(
+        "external",
+        |o| or_dash(o.external_fragmentation, human::percent),
+        |o| o.external_fragmentation,
+    ),
+    drawn("steps", |o| or_dash(o.steps, |s| human::number(s.mean)), |o| o.steps.map(|s| s.mean)),
+    told("p99", |o| or_dash(o.steps, |s| human::count(s.p99)), |o| o.steps.map(|s| s.p99 as f64)),
+    told("worst", |o| or_dash(o.steps, |s| human::count(s.max)), |o| o.steps.map(|s| s.max as f64)),
+    told("failed", |o| human::count(o.failures), |_| None),
 ];
 
 fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
