@@ -82,7 +82,10 @@ fn study_mesh() {
 fn study_threads() {
     let threads = "--set threads.counts=[1,2] --set threads.iterations=1 --set threads.steady_ms=1";
     let counts = "--set iterations.counts=1 --set allocations.counts=100 --set wish.sequences=100 --set calls.sequences=100";
-    let words = format!("threads --quick --set runs=1 --set on.fits=best-fit {threads} {counts}");
+    // However slow the machine: nothing is left out for its time.
+    let limits = "--set cell_ms=600000 --set limit_ms=600000";
+    let words =
+        format!("threads --quick --set runs=1 --set on.fits=best-fit {limits} {threads} {counts}");
     study(&words, &Full { tall: 3000, drawn: 5 });
 }
 
