@@ -75,9 +75,7 @@ fn assert_bounded(what: &str, found: u64, bound: u64, more: u64) {
 }
 
 fn one_node_costs_no_instructions() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return freehold_testkit::skip("there is no valgrind here (apt install valgrind)");
-    }
+    freehold_testkit::instructions::need_valgrind();
     let nodes = std::fs::read_to_string("/sys/devices/system/node/has_memory").unwrap_or_default();
     if nodes.contains([',', '-']) {
         return println!("several nodes here: {nodes}");

@@ -11,6 +11,7 @@
 //! frame_programs    the same for page-frame allocators
 //! shadow_frames     their oracle
 //!    library           libfreehold.so as it ships
+//! instructions          of an example, by valgrind
 //!    nodes             memories for it, several
 //!    skip              what a test says that lacks a tool
 //!    figures           what a test measured, for whoever keeps results
@@ -23,6 +24,7 @@
 pub mod failing_machine;
 pub mod figures;
 pub mod frame_programs;
+pub mod instructions;
 mod library;
 pub mod malloc_programs;
 pub mod memory;

@@ -9,14 +9,20 @@ use std::process::Command;
 /// When it does not build.
 pub fn preload_library(folder: &Path) -> PathBuf {
     let target = folder.join("preload");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let built = cargo()
         .args(["rustc", "--quiet", "--package", "freehold-capi", "--lib"])
         .args(["--profile", "preload", "--features", "preload", "--crate-type", "cdylib"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_TARGET_DIR", &target)
         .status()
         .expect("cargo runs: it runs this test");
     assert!(built.success(), "the library does not build");
     target.join("preload/libfreehold_capi.so")
+}
+
+/// The cargo that runs the test, in this workspace.
+pub(crate) fn cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
 }

@@ -4,8 +4,7 @@
 //! Counted is the example `frames_calls`, built as it is released: once with the workload and once without, so that making
 //! the zone cancels out. Left is the loop around the calls, some thirty instructions a pair, the same for every policy.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use freehold_testkit::instructions::Counted;
 
 /// Workload, order, and how many hundredths of our Linux-like buddy's instructions a policy of ours may take; beside it what it
 /// takes and what the buddy does. (2 MiB are nearest: a set changes its bucket, and a group its list, where the buddy relinks a
@@ -19,54 +18,18 @@ const BOUNDS: [(&str, u8, u64); 6] = [
     ("random", 9, 99), // 372, 381
 ];
 
-/// The example, built as it is released.
-fn example() -> PathBuf {
-    // …/target/debug/deps/frames_instructions-0123456789abcdef
-    let test = std::env::current_exe().unwrap();
-    let target = test.ancestors().nth(3).unwrap();
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--release", "--package", "freehold-testkit"])
-        .args(["--example", "frames_calls"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("CARGO_TARGET_DIR", target)
-        .status()
-        .expect("cargo runs: it runs this test");
-    assert!(built.success(), "the example does not build");
-    target.join("release/examples/frames_calls")
-}
-
-/// Instructions of a run, and the calls that were counted in it.
-fn count(example: &Path, folder: &Path, policy: &str, workload: &str, order: u8) -> (u64, u64) {
-    let out = folder.join(policy);
-    let run = Command::new("valgrind")
-        .args(["--tool=cachegrind", "--cache-sim=no"])
-        .arg(format!("--cachegrind-out-file={}", out.display()))
-        .arg(example)
-        .args([policy, workload, &order.to_string()])
-        .stdin(Stdio::null())
-        .output()
-        .expect("valgrind was asked for its version before");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let text = std::fs::read_to_string(out).unwrap();
-    let total = text.lines().find_map(|line| line.strip_prefix("summary: ")).unwrap();
-    let calls = String::from_utf8(run.stdout).unwrap();
-    (total.trim().parse().unwrap(), calls.trim().parse().unwrap())
-}
-
 /// Tenths of instructions a pair.
-fn a_pair(example: &Path, folder: &Path, policy: &str, workload: &str, order: u8) -> u64 {
-    let (without, _) = count(example, folder, policy, "none", order);
-    let (with, calls) = count(example, folder, policy, workload, order);
-    (with - without) * 20 / calls
+fn a_pair(example: &Counted, policy: &str, workload: &str, order: u8) -> u64 {
+    let order = order.to_string();
+    let (without, _) = example.run(&[policy, "none", &order]);
+    let (with, calls) = example.run(&[policy, workload, &order]);
+    (with - without) * 20 / calls.trim().parse::<u64>().expect("how many calls were made")
 }
 
 fn a_pair_of_calls_takes_no_more_instructions_than_it_may() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return freehold_testkit::skip("there is no valgrind here (apt install valgrind)");
-    }
-    let (example, folder) = (example(), tempfile::tempdir().unwrap());
+    let example = Counted::example("freehold-testkit", "frames_calls");
     for (workload, order, bound) in BOUNDS {
-        let of = |policy| a_pair(&example, folder.path(), policy, workload, order);
+        let of = |policy| a_pair(&example, policy, workload, order);
         let buddy = of("buddy");
         for policy in ["adaptive", "fullest"] {
             let found = of(policy);
