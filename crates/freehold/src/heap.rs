@@ -331,7 +331,8 @@ impl Heap {
         self.private().heap.examine(address.cast_mut()).is_ok()
     }
 
-    /// What the heap holds now. O(memory in use / 64 KiB).
+    /// What the heap holds now. O(memory in use / 64 KiB). Free blocks whose pages are given back in the background at
+    /// that very moment count as in use.
     pub fn stats(&self) -> HeapReport {
         let it = self.private();
         let mut report = HeapReport::default();

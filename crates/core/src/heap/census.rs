@@ -157,7 +157,8 @@ impl<M: Machine> NodeHeap<M> {
         Roots { regions: self.runs.table(), caches: registry + offset_of!(Registry, all) }
     }
 
-    /// What the heap holds now. Any thread, any time; O(units in use + caches).
+    /// What the heap holds now. Any thread, any time; O(units in use + caches). Free blocks whose pages are just being
+    /// given back count as the program's.
     pub fn census(&self) -> Census {
         // SAFETY: the heap lives, and its structures are never unmapped before it.
         let peek = unsafe { Direct::new() };

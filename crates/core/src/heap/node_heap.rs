@@ -88,7 +88,7 @@ pub struct NodeHeap<M: Machine> {
     pub(super) machine: M,
     /// Held while the purger holds blocks or units.
     pub(super) purging: Lock,
-    registry_lock: Lock,
+    pub(super) registry_lock: Lock,
     pub(super) registry: UnsafeCell<Registry>,
     /// Idle caches, roughly: whether adopting is worth a lock.
     pub(super) idle_len: AtomicUsize,
@@ -572,6 +572,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Walks every structure that holds still while nobody allocates; the first broken invariant
     /// is the error. Of slabs: the bits and the count agree.
     pub fn check(&self) -> Result<(), &'static str> {
+        let _until_the_end = self.unpurged();
         self.runs.check(&self.machine)?;
         let mut result = Ok(());
         self.runs.each_used(&self.machine, |region, at| {

@@ -32,12 +32,31 @@ pub struct Block {
     pub kind: Kind,
 }
 
+/// While it lives, the purger is between two steps: within one it has free blocks, whose pages it gives back, or slabs that
+/// nobody uses, which it gives up.
+pub(super) struct Unpurged<'a, M: Machine>(&'a NodeHeap<M>);
+
+impl<M: Machine> Drop for Unpurged<'_, M> {
+    fn drop(&mut self) {
+        self.0.registry_lock.unlock(&self.0.machine);
+        self.0.purging.unlock(&self.0.machine);
+    }
+}
+
 impl<M: Machine> NodeHeap<M> {
+    /// Waits until the purger has no block.
+    pub(super) fn unpurged(&self) -> Unpurged<'_, M> {
+        self.purging.lock(&self.machine);
+        self.registry_lock.lock(&self.machine);
+        Unpurged(self)
+    }
+
     /// Calls `visit` with every block that is neither a set bit of its slab nor free units: exactly
     /// those the program has, if every cache was detached before. The runs are locked one bank at a
-    /// time; nobody may allocate meanwhile.
+    /// time; nobody may allocate meanwhile, and the purger waits.
     pub fn walk(&self, mut visit: impl FnMut(Block)) {
         self.empty_depots(true, &mut Default::default());
+        let _until_the_end = self.unpurged();
         self.runs.each_used(&self.machine, |region, unit| {
             // SAFETY: the unit lies in the region.
             match Tag::decode(unsafe { region.tag(unit) }.load(Ordering::Acquire)) {
