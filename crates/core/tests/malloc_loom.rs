@@ -46,8 +46,7 @@ impl Model {
 
     /// What a thread does that frees a block. Says whether it queued the slab.
     fn give(&self, block: u32, blocks: u32) -> bool {
-        let ticket = self.vacancy.ticket();
-        self.vacancy.add(1);
+        let ticket = self.vacancy.add(1);
         assert_eq!(self.bits.fetch_or(1 << block, Ordering::AcqRel) & (1 << block), 0);
         let queued = self.vacancy.announce(ticket, blocks);
         if queued {

@@ -7,7 +7,7 @@ use crate::thread::Entered;
 use crate::watch::{self, Ask};
 use crate::{profile, purger, report, thread, word};
 use core::ptr;
-use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
+use freehold_core::heap::{Cache, Collected, Freed, Misuse, NodeHeap, Sealed};
 use freehold_core::machine::Machine;
 use freehold_core::size_class::{SMALL_MAX, class_of, class_of_resized, round_up};
 use freehold_os::Linux;
@@ -124,11 +124,28 @@ fn overflow(class: usize) {
 #[inline(never)]
 unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
-    // SAFETY: the caller's.
-    if !(cache.is_metered() && unsafe { HEAP.give_metered(cache, block) }) {
+    let done = if cache.is_metered() {
+        // SAFETY: the caller's.
+        unsafe { HEAP.give_metered(cache, block) }
+    } else {
+        // SAFETY: the caller's.
+        match unsafe { cache.collect(block) } {
+            Collected::Done => true,
+            Collected::Send(sealed) => return send(sealed, block),
+            Collected::Not => false,
+        }
+    };
+    if !done {
         // SAFETY: the caller's; nothing was done yet.
         unsafe { free_slower(block) };
     }
+}
+
+/// What other threads' blocks were collected goes home; `block` was the last.
+#[inline(never)]
+fn send(sealed: Sealed, block: *mut u8) {
+    judge(HEAP.send(word::get(), sealed), block);
+    purger::consider();
 }
 
 /// # Safety

@@ -303,10 +303,9 @@ impl Cache {
         }
     }
 
-    /// The block at `address` and its class, if it lies in a slab of this cache within `reach` and is not marked as
-    /// free.
+    /// The tag of the unit that `address` lies in, if that is within `reach` of the primary region: at most `known`.
     #[inline(always)]
-    pub(super) fn own_block(&self, address: *mut u8, reach: usize) -> Option<(*mut Block, usize)> {
+    pub(super) fn tag_within(&self, address: *mut u8, reach: usize) -> Option<u64> {
         let base = self.base.get();
         let offset = address.addr().wrapping_sub(base);
         if offset >= reach {
@@ -314,9 +313,14 @@ impl Cache {
         }
         let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
         // SAFETY: the base is the region's tags, readable for every unit within its reach.
-        let tag =
-            unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) };
-        let class = tag as usize ^ ptr::from_ref(self).addr();
+        Some(unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) })
+    }
+
+    /// The block at `address` and its class, if it lies in a slab of this cache within `reach` and is not marked as
+    /// free.
+    #[inline(always)]
+    pub(super) fn own_block(&self, address: *mut u8, reach: usize) -> Option<(*mut Block, usize)> {
+        let class = self.tag_within(address, reach)? as usize ^ ptr::from_ref(self).addr();
         if class >= CLASSES {
             return None;
         }
@@ -330,15 +334,7 @@ impl Cache {
     /// The size of a block of one of this cache's slabs; `None` for every other address.
     #[inline(always)]
     pub fn size_of(&self, address: *mut u8) -> Option<usize> {
-        let base = self.base.get();
-        let offset = address.addr().wrapping_sub(base);
-        if offset >= self.known.get() {
-            return None;
-        }
-        let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
-        // SAFETY: as in `own_block`.
-        let tag =
-            unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) };
+        let tag = self.tag_within(address, self.known.get())?;
         SizeClass::new(tag as usize ^ ptr::from_ref(self).addr()).map(SizeClass::size)
     }
 

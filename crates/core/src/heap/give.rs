@@ -307,8 +307,8 @@ impl<M: Machine> NodeHeap<M> {
         len: u32,
     ) -> Result<(), Misuse> {
         // Once its bits are set the slab may be retired and its unit reused: ask before.
-        let (ticket, blocks) = (slab.vacancy.ticket(), slab.blocks());
-        slab.vacancy.add(len);
+        let ticket = slab.vacancy.add(len);
+        let blocks = slab.blocks();
         if by.is_none() {
             // The purger waited already: no need to wait for the slab to rest.
             slab.seen.store(slab.vacancy.free() as u16, Ordering::Relaxed);
@@ -360,7 +360,7 @@ pub(super) fn stack_len(cache: &Cache, class: usize) -> usize {
     (cache.granted.at(class).get() as i32 - cache.room.at(class).get()) as usize
 }
 
-fn size_of_class(class: usize) -> usize {
+pub(super) fn size_of_class(class: usize) -> usize {
     SizeClass::new(class).map_or(0, SizeClass::size)
 }
 

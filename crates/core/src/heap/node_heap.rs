@@ -431,13 +431,13 @@ impl<M: Machine> NodeHeap<M> {
                 if unsafe { Block::is_marked(block, cache.key.get()) } {
                     return Err(Misuse::DoubleFree);
                 }
-                // SAFETY: the tag says that the unit is a slab.
-                let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
                 if tag & super::tag::SPARSE != 0 {
+                    // SAFETY: the tag says that the unit is a slab.
+                    let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
                     self.look_carefully(slab, at, ptr::eq(owner, cache))?;
                 }
                 if !ptr::eq(owner, cache) {
-                    return self.free_foreign(cache, slab, block, class);
+                    return self.free_foreign(cache, block, class);
                 }
                 self.put_back(cache, block, class.index());
                 Ok(())
@@ -520,7 +520,7 @@ impl<M: Machine> NodeHeap<M> {
                 Ok(())
             }
             // SAFETY: the caller's.
-            Freed::Slow => unsafe { self.free_slow(cache, address) },
+            Freed::Slow => unsafe { self.free_other(cache, address) },
         }
     }
 

@@ -1,21 +1,26 @@
 //! Blocks of other caches' slabs, on their way home.
 //!
 //! ```text
-//! outbox[class % PARCELS]:  which word of bits of which slab | bits    what was freed of it and not yet sent
+//! outbox[class % PARCELS]:  which word of bits of which unit | bits    what was freed of it and not yet sent
 //! ```
 //!
 //! A word of bits covers 64 neighbours, and neighbours that were allocated together are often freed together: they are
 //! collected here, where nobody else looks, and then given back by one operation. A block of another word, or of another
-//! class at the same place, sends what was collected: so no free gives back more than one word, however many were
-//! collected, and none waits longer than until it would be too much.
+//! class at the same place, sends what was collected, and so does the last one of as many as a refill takes at most: so no
+//! free gives back more than one word, however many were collected, and none waits longer than until it would be too much.
+//!
+//! What is collected is looked up in tags only, which seldom change. The slab's descriptor is left alone until a parcel is
+//! sent: its lines would come from the owner's processor, and go back, for each of these blocks.
 //!
 //! Invariant: what is collected is of slabs that cannot be retired, for their blocks are held here, and marked.
 
 use super::cache::{Block, Cache};
+use super::give::size_of_class;
 use super::node_heap::{Misuse, NodeHeap};
-use super::refill::Busy;
-use super::slab::Slab;
-use crate::frames::region::DESCRIPTOR;
+use super::refill::{Busy, longest_batch};
+use super::slab::{Slab, number_in};
+use super::tag::{SPARSE, Tag};
+use crate::frames::UNIT;
 use crate::machine::Machine;
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
@@ -24,25 +29,132 @@ use core::ptr;
 
 /// How many there are: as many as fit a cache's page.
 pub(super) const PARCELS: usize = 36;
-/// Bytes of blocks of one class that wait at most.
-const MOST_BYTES: usize = 4 * 1024;
 
 /// Free blocks of one word of a slab's bits. All-zero is none.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Parcel {
-    /// The slab's descriptor, and which word in the bits that its alignment leaves.
     to: Cell<usize>,
     bits: Cell<u64>,
 }
 
-const WORDS: usize = crate::frames::UNIT / 16 / 64;
-const _: () =
-    assert!(WORDS <= DESCRIPTOR, "the number of a word fits beside a descriptor's address");
-
 impl Parcel {
     pub(super) const fn none() -> Parcel {
         Parcel { to: Cell::new(0), bits: Cell::new(0) }
+    }
+}
+
+/// What is sent: where to, and which blocks of that word. Whoever has it holds the blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealed {
+    to: usize,
+    bits: u64,
+}
+
+/// What became of a block of another cache's slab.
+#[derive(Clone, Copy, Debug)]
+pub enum Collected {
+    /// All is done.
+    Done,
+    /// Done, but what was collected has to go: call `NodeHeap::send`.
+    Send(Sealed),
+    /// Nothing was done: call `NodeHeap::free_slow`.
+    Not,
+}
+
+/// Which parcel a block belongs to, and which bit it is there. Where to is the unit's address, and in the bits that its
+/// alignment leaves the class and which word.
+struct Label {
+    to: usize,
+    bit: u64,
+}
+
+const WORDS: usize = UNIT / 16 / 64;
+const _: () = assert!(CLASSES * WORDS <= UNIT, "both fit beside a unit's address");
+
+impl Label {
+    /// `None` if no block of a slab of this class starts at the address.
+    #[inline(always)]
+    fn of(class: SizeClass, address: usize) -> Option<Label> {
+        let number = number_in(class, address)?;
+        let to = (address & !(UNIT - 1)) | (class.index() * WORDS) | (number / 64);
+        Some(Label { to, bit: 1 << (number % 64) })
+    }
+}
+
+const _: () = assert!(PARCELS <= CLASSES && CLASSES <= 2 * PARCELS, "one or two classes a place");
+
+/// Which parcel the blocks of a class share with those of at most one other; a remainder, without a division.
+#[inline(always)]
+fn place_of(class: usize) -> usize {
+    if class < PARCELS { class } else { class - PARCELS }
+}
+
+/// The class in where something goes to.
+#[inline(always)]
+fn class_in(to: usize) -> usize {
+    to % UNIT / WORDS
+}
+
+impl Cache {
+    /// Collects a block of another cache's slab.
+    ///
+    /// # Safety
+    /// As for [`Cache::give`].
+    #[inline(always)]
+    pub unsafe fn collect(&self, address: *mut u8) -> Collected {
+        let Some(tag) = self.tag_within(address, self.known.get()) else { return Collected::Not };
+        let Tag::Slab(owner, class) = Tag::decode(tag) else { return Collected::Not };
+        let block: *mut Block = address.cast();
+        if tag & SPARSE != 0 || ptr::eq(owner, self) {
+            return Collected::Not;
+        }
+        // SAFETY: as in `own_block`: the unit is a slab, hence mapped.
+        if unsafe { Block::is_marked(block, self.key.get()) } {
+            return Collected::Not;
+        }
+        // SAFETY: the block is free now, and no slab of ours has it.
+        unsafe { self.note(block, class) }.unwrap_or(Collected::Not)
+    }
+
+    /// Marks the block and puts it with its neighbours.
+    ///
+    /// # Safety
+    /// The block is free, of another cache's slab of this class, and the caller's.
+    #[inline(always)]
+    unsafe fn note(&self, block: *mut Block, class: SizeClass) -> Result<Collected, Misuse> {
+        let label = Label::of(class, block.addr()).ok_or(Misuse::NotABlock)?;
+        let parcel = self.outbox.at(place_of(class.index()));
+        let (to, bits) = (parcel.to.get(), parcel.bits.get());
+        let len = self.outbox_len.at(class.index());
+        if to == label.to && bits & label.bit != 0 {
+            return Err(Misuse::DoubleFree);
+        }
+        // SAFETY: the caller's; it stays ours until its bit is set.
+        unsafe { Block::link(block, ptr::null_mut(), self.key.get()) };
+        let most = longest_batch(class.index());
+        if to == label.to {
+            let (all, now) = (bits | label.bit, len.get() + 1);
+            let full = now as usize >= most;
+            parcel.bits.set(if full { 0 } else { all });
+            len.set(if full { 0 } else { now });
+            return Ok(if full {
+                Collected::Send(Sealed { to, bits: all })
+            } else {
+                Collected::Done
+            });
+        }
+        if most == 1 {
+            // Too long to wait for neighbours.
+            return Ok(Collected::Send(Sealed { to: label.to, bits: label.bit }));
+        }
+        if bits != 0 {
+            self.outbox_len.at(class_in(to)).set(0);
+        }
+        parcel.to.set(label.to);
+        parcel.bits.set(label.bit);
+        len.set(1);
+        Ok(if bits == 0 { Collected::Done } else { Collected::Send(Sealed { to, bits }) })
     }
 }
 
@@ -51,49 +163,52 @@ impl<M: Machine> NodeHeap<M> {
     pub(super) fn free_foreign(
         &self,
         cache: &Cache,
-        slab: &Slab,
         block: *mut Block,
         class: SizeClass,
     ) -> Result<(), Misuse> {
-        let number = slab.number(block.addr()).ok_or(Misuse::NotABlock)?;
-        // SAFETY: the block is free now, and ours until its bit is set.
-        unsafe { Block::link(block, ptr::null_mut(), cache.key.get()) };
-        let to = ptr::from_ref(slab).expose_provenance() | (number / 64);
-        let parcel = cache.outbox.at(class.index() % PARCELS);
-        if parcel.to.get() != to {
-            self.send(cache, parcel)?;
-            parcel.to.set(to);
+        // SAFETY: the block is free now, and its tag says whose it is.
+        match unsafe { cache.note(block, class) }? {
+            Collected::Send(sealed) => self.send(cache, sealed),
+            _ => Ok(()),
         }
-        let bit = 1 << (number % 64);
-        if parcel.bits.get() & bit != 0 {
-            return Err(Misuse::DoubleFree);
+    }
+
+    /// Frees what [`Cache::give`] answered [`Freed::Slow`](super::Freed::Slow) to: collects it, if it can be collected.
+    ///
+    /// # Safety
+    /// As for [`NodeHeap::free_slow`].
+    pub(super) unsafe fn free_other(&self, cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
+        // SAFETY: the caller's.
+        match unsafe { cache.collect(address) } {
+            Collected::Done => Ok(()),
+            Collected::Send(sealed) => self.send(cache, sealed),
+            // SAFETY: the caller's; nothing was done yet.
+            Collected::Not => unsafe { self.free_slow(cache, address) },
         }
-        parcel.bits.set(parcel.bits.get() | bit);
-        let len = cache.outbox_len.at(class.index()).get() + 1;
-        cache.outbox_len.at(class.index()).set(len);
-        if len as usize * class.size() < MOST_BYTES { Ok(()) } else { self.send(cache, parcel) }
     }
 
     /// Sends everything that was collected. Blocks given twice are found at once or never.
     pub(super) fn send_all(&self, cache: &Cache) {
         for parcel in &cache.outbox {
-            let _ = self.send(cache, parcel);
+            let sealed = Sealed { to: parcel.to.replace(0), bits: parcel.bits.replace(0) };
+            if sealed.bits != 0 {
+                cache.outbox_len.at(class_in(sealed.to)).set(0);
+                let _ = self.send(cache, sealed);
+            }
         }
     }
 
-    fn send(&self, cache: &Cache, parcel: &Parcel) -> Result<(), Misuse> {
-        let (to, bits) = (parcel.to.replace(0), parcel.bits.replace(0));
-        if bits == 0 {
-            return Ok(());
-        }
+    /// Gives what was collected back to its slab.
+    #[cold]
+    pub fn send(&self, cache: &Cache, Sealed { to, bits }: Sealed) -> Result<(), Misuse> {
         let _busy = Busy::new(cache);
-        let slab: *const Slab = ptr::with_exposed_provenance(to / DESCRIPTOR * DESCRIPTOR);
+        // Counted, not noted: a forked child may find a parcel whose note its thread did not live to write.
+        let len = bits.count_ones();
+        self.account(cache, len as usize * size_of_class(class_in(to)));
+        let base = to & !(UNIT - 1);
+        let region = self.runs.region_of(base).ok_or(Misuse::NotABlock)?;
+        let slab: *const Slab = region.descriptor(base).cast();
         // SAFETY: we hold blocks of the slab, so it is alive.
-        let slab = unsafe { &*slab };
-        let len = cache.outbox_len.at(slab.class().index()).replace(0);
-        self.account(cache, len as usize * slab.class().size());
-        self.give_word(Some(cache), slab, to % DESCRIPTOR, bits, len.into())
+        self.give_word(Some(cache), unsafe { &*slab }, to % WORDS, bits, len)
     }
 }
-
-const _: () = assert!(PARCELS <= CLASSES);

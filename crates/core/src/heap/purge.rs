@@ -129,9 +129,9 @@ impl<M: Machine> NodeHeap<M> {
         let page = self.machine.page_size();
         // While the runs are frozen a live slab cannot become anything else; afterwards the blocks
         // that we hold keep it alive.
-        let Some((ticket, pages)) = self.runs.frozen(&self.machine, || {
+        let Some(pages) = self.runs.frozen(&self.machine, || {
             let alive = slab.vacancy.is_alive();
-            alive.then(|| (slab.vacancy.ticket(), slab.hold_free_pages(page, &mut held)))
+            alive.then(|| slab.hold_free_pages(page, &mut held))
         }) else {
             return 0;
         };
@@ -148,7 +148,7 @@ impl<M: Machine> NodeHeap<M> {
             self.purge_pages(slab.base(), pages);
         }
         let blocks = slab.blocks();
-        slab.vacancy.add(held.len);
+        let ticket = slab.vacancy.add(held.len);
         for at in 0..slab.word_count() {
             let bits = *held.bits.at(at);
             if bits != 0 {

@@ -69,6 +69,12 @@ pub(super) fn limit_aside(class: usize) -> usize {
     unsafe { *LIMITS.as_ptr().add(class) as usize }
 }
 
+/// How many blocks of a class a refill takes at most.
+#[inline(always)]
+pub(super) fn longest_batch(class: usize) -> usize {
+    *BATCHES.at(class) as usize
+}
+
 /// How many blocks of a class the first refill takes.
 pub(super) fn first_batch(class: usize) -> u8 {
     *FIRST_BATCHES.at(class) as u8

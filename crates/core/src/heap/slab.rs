@@ -182,10 +182,7 @@ impl Slab {
     /// The number of the block at `address` in this slab; `None` if no block starts there.
     #[inline]
     pub fn number(&self, address: usize) -> Option<usize> {
-        let offset = address & (UNIT - 1);
-        let class = self.class();
-        let number = class.divide(offset);
-        (number * class.size() == offset && number < self.blocks.get() as usize).then_some(number)
+        number_in(self.class(), address)
     }
 
     /// Whether block `number` is a set bit.
@@ -329,6 +326,15 @@ impl Slab {
                 got == wanted
             })
     }
+}
+
+/// The number of the block at `address` in its slab, which is of `class`; `None` if no block starts there. Asks nothing
+/// of the slab's descriptor, which its owner and others write.
+#[inline]
+pub(super) fn number_in(class: SizeClass, address: usize) -> Option<usize> {
+    let offset = address & (UNIT - 1);
+    let number = class.divide(offset);
+    (number * class.size() == offset && offset + class.size() <= UNIT).then_some(number)
 }
 
 /// Blocks of one slab that the purger holds.

@@ -31,7 +31,7 @@ const QUEUED: u32 = 2;
 const ALIVE: u32 = 4;
 const VERSION: u32 = 8;
 
-/// The state before a giver set its bits; see [`Vacancy::ticket`].
+/// The state before a giver set its bits; see [`Vacancy::add`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket(u32);
 
@@ -100,17 +100,13 @@ impl Vacancy {
         self.free.fetch_add(0, Ordering::AcqRel)
     }
 
-    /// First step of giving: while a block of the slab is still the giver's, so that it cannot be
-    /// retired, note which life it is in.
+    /// First step of giving, before bits are set. Which life the slab is in is noted here, while the giver still
+    /// holds blocks of it, so that it cannot be retired; and behind the addition, which fetches the line once and for
+    /// writing, where a look before it would fetch it twice.
     #[inline]
-    pub fn ticket(&self) -> Ticket {
-        Ticket(self.state.load(Ordering::Relaxed))
-    }
-
-    /// Second step of giving, before bits are set.
-    #[inline]
-    pub fn add(&self, blocks: u32) {
+    pub fn add(&self, blocks: u32) -> Ticket {
         self.free.fetch_add(blocks, Ordering::AcqRel);
+        Ticket(self.state.load(Ordering::Relaxed))
     }
 
     /// Last step of giving, after bits are set. `true`: the giver has to put the slab into its
