@@ -20,12 +20,12 @@
 //! cuts off the rounded length, which is found again, and pays for it inside every block. One look at the list's head
 //! nearly always finds the block just freed (`bench/NOTES.md`, "Fragmentation").
 //!
-//! **Ours, too**, and what `dmrt` does beyond the looks ([`DmrtParams::SPARING`]); each keeps a long hole long or the heap's
-//! lengths few:
+//! **Ours, too**, and what `dmrt` does beyond the looks ([`DmrtParams::SPARING`]); each keeps a long hole long:
 //!
+//! - a request of at most half the longest hole is cut from the region's free end instead, while that hole is short
+//!   beside the heap ([`Spare`]; the drawing there);
 //! - of the two blocks first in a list or bin the lower comes first, so that high ones have time to merge;
-//! - a block of 1 KiB to 4 KiB that has to be cut from the free end of the region, where the heap grows, gets its
-//!   class's length, and one of 64 KiB and more always: what is freed is found again by more requests;
+//! - a large block gets its class's length: what is freed is found again by more requests;
 //! - worst fit cuts the region's free end, which always is the longest, only where the next list down has nothing.
 //!
 //! Two facts about the paper's, both tested. Up to 1 KiB a list of good fit holds one length only, so
@@ -41,7 +41,7 @@ use super::good_fit::GoodFitParams;
 use super::heap::BlockHeap;
 use super::index::{Census, FreeIndex, LongestTwo};
 use super::stack::Stack;
-use super::tags::{Block, Granules, TAG, Tags, View};
+use super::tags::{Block, Granules, MIN_BLOCK, TAG, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
 
@@ -75,21 +75,57 @@ pub struct DmrtParams {
     second_look: u32,
     large_fit: LargeFit,
     low_tops: bool,
-    rounding: Rounding,
+    /// Whether large requests are rounded up to their size class, by less than 1/32.
+    rounds_large: bool,
+    spare: Spare,
 }
 
-/// Lengths of blocks, in bytes, that are rounded up to their size class, by less than 1/32.
+/// Which hole is spared: the longest below the region's free end, if no longer than this.
+///
+/// ```text
+///   |■■■|  hole  |■■|·|■■■■·■■■■■■■■■■■■■■■|         free end          |     ■ used  · short holes
+///                                           ↑ a request of at most half the hole, that fits no shorter one, is cut here,
+///   |■■■|  hole  |■■|·|■■■·■ beyond `reach` ■■■|  gap   |■|  free end     |     and with a gap where the hole lies far below
+/// ```
+///
+/// Where the heap is full but for short holes, the longest of them is what the next long request can have; cut up by
+/// small ones it soon is as short as the others. It costs its own length, once. A hole far below the end is cut all
+/// the same: what lay around it was made at one time and may be freed at one time, and what comes later into its midst
+/// would divide what then is free. A gap of its length takes over, near the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Rounding {
-    /// From here on, below `at_end_below`, where the block is cut from the free end of the region.
-    at_end_from: u64,
-    at_end_below: u64,
-    /// From here on, wherever it is cut.
-    always_from: u64,
+struct Spare {
+    /// No longer than that.
+    longest: Granules,
+    /// Nor than the heap over 2 to this power.
+    heap_log2: u32,
+    /// The hole is far below the free end from here on.
+    reach: Granules,
 }
 
-impl Rounding {
-    const NONE: Rounding = Rounding { at_end_from: 0, at_end_below: 0, always_from: u64::MAX };
+impl Spare {
+    const NONE: Spare = Spare { longest: Granules::new(0), heap_log2: 0, reach: Granules::new(0) };
+
+    /// Where `need` granules are cut, with which gap, instead of the hole of `size` at `hole`; `None`: from that.
+    #[inline]
+    fn instead<P: Probe>(
+        self,
+        view: &mut View<P>,
+        blocks: &Binned<1>,
+        (hole, size): (Block, Granules),
+        need: Granules,
+    ) -> Option<(Block, Granules)> {
+        if size > self.longest || size < need.plus(need) {
+            return None;
+        }
+        let end = blocks.end_beside_longest(view, hole)?;
+        let heap = end.granule() - view.tags().first().granule();
+        let has_room = view.size(end) >= need.plus(size).plus(MIN_BLOCK);
+        if size.count() > heap >> self.heap_log2 || !has_room {
+            return None;
+        }
+        let is_far = end.granule() - hole.granule() > self.reach.count();
+        Some((end, if is_far { size } else { Granules::default() }))
+    }
 }
 
 impl DmrtParams {
@@ -104,7 +140,8 @@ impl DmrtParams {
         second_look: 0,
         large_fit: LargeFit::Head,
         low_tops: false,
-        rounding: Rounding::NONE,
+        rounds_large: false,
+        spare: Spare::NONE,
     };
 
     /// The paper's, sparing long holes; see the module. The bounds were chosen on recorded programs
@@ -112,7 +149,12 @@ impl DmrtParams {
     pub const SPARING: DmrtParams = DmrtParams {
         large_fit: LargeFit::HeadInside,
         low_tops: true,
-        rounding: Rounding { at_end_from: 1 << 10, at_end_below: 4 << 10, always_from: 64 << 10 },
+        rounds_large: true,
+        spare: Spare {
+            longest: Granules::new((20 << 10) / 16),
+            heap_log2: 7,
+            reach: Granules::new(128 * (20 << 10) / 16),
+        },
         ..DmrtParams::PAPER
     };
 
@@ -222,24 +264,23 @@ unsafe impl<const LOOK: u32, const SPARES: bool> FreeIndex for DmrtLists<LOOK, S
     #[inline]
     fn need_for(&self, requested: u64) -> Option<Granules> {
         let need = Granules::for_request(requested)?;
-        let is_long = need.bytes() >= self.params.rounding.always_from;
-        Some(if is_long { Class::rounded(need) } else { need })
+        let is_rounded = self.params.rounds_large && requested >= self.params.large;
+        Some(if is_rounded { Class::rounded(need) } else { need })
     }
 
     #[inline]
-    fn share_of<P: Probe>(
+    fn place<P: Probe>(
         &self,
         view: &mut View<P>,
-        (block, size): (Block, Granules),
-        room: Granules,
+        found: Block,
         need: Granules,
-    ) -> Granules {
-        let Rounding { at_end_from, at_end_below, .. } = self.params.rounding;
-        let may_grow = (at_end_from..at_end_below).contains(&need.bytes());
-        if !may_grow || block.after(size) != view.tags().end() {
-            return need;
+    ) -> (Block, Granules) {
+        if self.params.spare == Spare::NONE {
+            return (found, Granules::default());
         }
-        Class::rounded(need).min(room)
+        let hole = (found, view.size(found));
+        let instead = self.params.spare.instead(view, &self.blocks, hole, need);
+        instead.unwrap_or((found, Granules::default()))
     }
 
     fn foresee_find(&self, need: Granules) -> Option<Block> {

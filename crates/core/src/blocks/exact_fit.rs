@@ -109,11 +109,16 @@ impl<const WORDS: usize> Bins<WORDS> {
         self.stacks[word][bits.trailing_zeros() as usize].top()
     }
 
+    /// The highest bin that holds a block.
+    fn highest(&self) -> Option<usize> {
+        let word = self.words.checked_ilog2()? as usize;
+        Some(word * COLUMNS + self.bits[word].ilog2() as usize)
+    }
+
     /// The length of the blocks in the highest bin that holds any.
     fn largest(&self) -> Granules {
-        let Some(word) = self.words.checked_ilog2() else { return Granules::default() };
-        let bin = word * COLUMNS as u32 + self.bits[word as usize].ilog2();
-        MIN_BLOCK.plus(Granules::new(bin))
+        let length = |bin: usize| MIN_BLOCK.plus(Granules::new(bin as u32));
+        self.highest().map_or(Granules::default(), length)
     }
 
     fn add_longest(&self, tags: &Tags, two: &mut LongestTwo) {
@@ -162,6 +167,20 @@ impl<const WORDS: usize> Binned<WORDS> {
     /// The lists of what no bin holds.
     pub(super) fn lists(&self) -> &SizeLists {
         &self.lists
+    }
+
+    /// The region's free end, if `hole` is the longest of all others as far as bins and lists tell: the only one of the
+    /// highest of them that holds anything but that end. O(1).
+    pub(super) fn end_beside_longest<P: Probe>(
+        &self,
+        view: &mut View<P>,
+        hole: Block,
+    ) -> Option<Block> {
+        let (end, next) = self.lists.end_and_next(view)?;
+        let highest =
+            || self.bins.highest().map(|bin| &self.bins.stacks[bin / COLUMNS][bin % COLUMNS]);
+        let stack = next.or_else(highest)?;
+        stack.holds_only(view, hole).then_some(end)
     }
 
     fn is_binned(&self, size: Granules) -> bool {

@@ -67,9 +67,7 @@ impl<I: FreeIndex, T: Tally> Policy for BlockHeap<I, T> {
         let need = self.index.need_for(size)?;
         let mut view = self.tags.watched(probe);
         let spot = self.find_spot(&mut view, need, size, align)?;
-        let room = spot.size.minus(spot.gap);
-        let share = self.index.share_of(&mut view, (spot.block, spot.size), room, need);
-        let block = self.take(&mut view, spot, share);
+        let block = self.take(&mut view, spot, need);
         Some(self.tags.payload(block))
     }
 
@@ -181,8 +179,9 @@ impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
         if align.bytes() > super::GRANULE {
             return self.find_aligned(view, need, requested, align);
         }
-        let block = self.index.find_for(view, need, requested)?;
-        Some(Spot { block, size: view.size(block), gap: Granules::default() })
+        let found = self.index.find_for(view, need, requested)?;
+        let (block, gap) = self.index.place(view, found, need);
+        Some(Spot { block, size: view.size(block), gap })
     }
 
     /// A place for `need` granules whose payload is aligned. Asks the index twice: for a block of

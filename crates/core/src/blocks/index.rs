@@ -23,7 +23,7 @@ use crate::policy::Distance;
 ///   is just leaving, links may still be read);
 /// - a link is read as a block only where it was set as a link, and no [`Tags`] or [`View`] is
 ///   used after the call it came with;
-/// - what `find` gives is in the index and as long as was asked.
+/// - what `find` and `place` give is in the index and as long as was asked.
 ///
 /// The heap hands out memory on that word, and memory that it handed out lies in the same region.
 pub unsafe trait FreeIndex: Default {
@@ -69,16 +69,16 @@ pub unsafe trait FreeIndex: Default {
         Granules::for_request(requested)
     }
 
-    /// How much of the last `room` granules of the block found is cut off for `need`: that, or more, up to `room`.
+    /// From which block `need` is really cut, where that is not aligned, and how much of its lower end stays free: `found`
+    /// and nothing, or another block that is in the index, and nothing or a smallest block or more. Both fit in there.
     #[inline(always)]
-    fn share_of<P: Probe>(
+    fn place<P: Probe>(
         &self,
         _view: &mut View<P>,
-        _found: (Block, Granules),
-        _room: Granules,
-        need: Granules,
-    ) -> Granules {
-        need
+        found: Block,
+        _need: Granules,
+    ) -> (Block, Granules) {
+        (found, Granules::default())
     }
 
     /// The length of the longest block, zero when there is none.
