@@ -78,6 +78,7 @@ mod walk;
 pub use cache::{Cache, Freed};
 #[cfg(not(loom))]
 pub use node_heap::{Misuse, NodeHeap};
+#[cfg(not(loom))]
 pub use outbox::{Collected, Sealed};
 #[cfg(not(loom))]
 pub use purge::Purged;
