@@ -27,6 +27,7 @@ mod bits;
 mod part;
 mod placing;
 mod purging;
+mod resident;
 mod vacating;
 
 use super::bank::Bank;

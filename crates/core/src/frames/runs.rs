@@ -7,6 +7,8 @@
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.
 
+mod ends;
+
 use super::region::{RECORD, Region, Run, Stretch};
 use super::supply::{Answer, Question, Supply};
 use super::{BANK, BANK_UNITS, UNIT};
@@ -16,6 +18,7 @@ use crate::row::Row;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
+use ends::Ends;
 
 /// Most regions there can be.
 pub const MAX_REGIONS: usize = 64;
@@ -38,6 +41,8 @@ pub struct Runs {
     regions: UnsafeCell<[Region; MAX_REGIONS]>,
     /// Under the lock, as the regions.
     supply: UnsafeCell<Supply>,
+    /// Under the lock; untouched in most programs.
+    ends: UnsafeCell<Ends>,
 }
 
 // SAFETY: mutable access to regions happens under `lock` only; shared access reads atomics and
@@ -88,6 +93,7 @@ impl Runs {
             tick: AtomicU32::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
             supply: UnsafeCell::new(Supply::new()),
+            ends: UnsafeCell::new(Ends::NONE),
         }
     }
 
@@ -384,7 +390,8 @@ impl Runs {
 
     /// Walks every region; the first broken invariant is the error.
     pub fn check(&self, machine: &impl Machine) -> Result<(), &'static str> {
-        self.with(machine, |regions| {
+        self.with_ends(machine, |regions, ends| {
+            ends.check(regions)?;
             regions.iter_mut().filter(|r| r.base() != 0).try_for_each(Region::check)
         })
     }

@@ -16,7 +16,8 @@
 //!                                                 thousand threads with a slab each, little of each slab is touched
 //! ```
 //!
-//! Only banks that are wholly free and untouched are advised; `purge` takes the advice back.
+//! None for blocks that are touched at their ends only (`edges`). Only banks that are wholly free and untouched are
+//! advised; `purge` takes the advice back.
 
 use super::cache::Cache;
 use super::node_heap::NodeHeap;

@@ -14,6 +14,7 @@
 //! metered     caches whose allocations are counted, though malloc counts nothing
 //! large       requests above 32 KiB: runs of units
 //! huge        which banks get huge pages
+//! edges       whether large blocks are touched at their ends only, and then lie by those
 //! purge       returns pages that hold no block, also inside slabs in use
 //! forgotten   slabs that hold no block, and of which their owner does not know yet
 //! sparse      slabs of which pages were purged: marks that are gone, and come back
@@ -43,6 +44,8 @@ pub mod vacancy;
 pub mod cache;
 #[cfg(not(loom))]
 pub mod census;
+#[cfg(not(loom))]
+mod edges;
 #[cfg(not(loom))]
 mod forgotten;
 #[cfg(not(loom))]

@@ -99,6 +99,7 @@ pub struct NodeHeap<M: Machine> {
     limit: AtomicUsize,
     /// Bytes given back since the purger last slept.
     pub(super) pressure: AtomicUsize,
+    pub(super) edges: super::edges::Edges,
     /// A program error that was noticed where nobody could be told: the address, and what it is (1: double
     /// free, 2: not a block); see [`NodeHeap::late_misuse`].
     late_at: AtomicUsize,
@@ -126,6 +127,7 @@ impl<M: Machine> NodeHeap<M> {
             bound: AtomicU32::new(0),
             limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
+            edges: super::edges::Edges::new(),
             late_at: AtomicUsize::new(0),
             late: AtomicU32::new(0),
             runs: Runs::new(),
@@ -380,7 +382,7 @@ impl<M: Machine> NodeHeap<M> {
     pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
         let (block, zero) = match class_of(size) {
             Some(class) => (self.allocate_class(cache, class), false),
-            None => self.allocate_large(cache, size, 1),
+            None => self.allocate_large_zeroed(cache, size),
         };
         if !zero && !block.is_null() {
             // SAFETY: the block has at least `size` bytes and is the caller's.

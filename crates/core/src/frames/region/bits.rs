@@ -40,7 +40,7 @@ impl Region {
 
     /// The same of a bank that is known to be `away` from home or not.
     #[inline(always)]
-    fn take_listed(&mut self, at: usize, away: bool, first: usize, len: usize) -> bool {
+    pub(super) fn take_listed(&mut self, at: usize, away: bool, first: usize, len: usize) -> bool {
         let dirty = self.change_listed(at, away, |bank| bank.take(first, len));
         self.used_units += len;
         self.dirty_units -= dirty;

@@ -1,0 +1,113 @@
+//! Whether the program touches its large blocks at both ends only.
+//!
+//! Then they are placed by their ends ([`Runs::take_by_end`](crate::frames::runs::Runs::take_by_end)), and get no huge
+//! pages, which would be resident as a whole for two pages of use.
+//!
+//! Found out by looking at blocks that are freed: four pages of the middle read as zero, the last page does not. Some in a
+//! row change the answer, and the longer one stands, the fewer blocks are looked at: a page that is looked at and was never
+//! touched costs a page fault, though no memory (the kernel shows its page of zeros). Blocks that were asked for as zero
+//! say nothing: their zeros may be what the program reads.
+//!
+//! What cannot be told apart is a block that the program itself fills with zeros and hardly anything else; to take it for
+//! one that is not touched costs the huge pages.
+
+use super::node_heap::NodeHeap;
+use crate::machine::Machine;
+use core::slice;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Most blocks between two that are looked at.
+const LONGEST_GAP: u32 = 511;
+/// Blocks in a row that change the answer.
+const ENOUGH: u32 = 4;
+/// Shorter blocks, in pages, have no middle.
+const MIDDLE_MIN: usize = 16;
+/// Words that are looked at in one go: a page that is in use is known as such soon.
+const PIECE: usize = 64;
+/// A page is looked at between any two of so many parts of a block.
+const PARTS: usize = 5;
+
+/// What was seen. Threads may miss each other's looks: they are samples.
+pub(super) struct Edges {
+    /// Blocks still to pass before the next is looked at.
+    left: AtomicU32,
+    /// As many the next time.
+    gap: AtomicU32,
+    /// How many in a row did not look as [`Edges::only`] says.
+    doubts: AtomicU32,
+    /// The answer.
+    only: AtomicBool,
+}
+
+impl Edges {
+    pub(super) const fn new() -> Edges {
+        Edges {
+            left: AtomicU32::new(0),
+            gap: AtomicU32::new(0),
+            doubts: AtomicU32::new(0),
+            only: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether blocks are touched at their ends only.
+    #[inline]
+    pub(super) fn only(&self) -> bool {
+        self.only.load(Ordering::Relaxed)
+    }
+
+    /// Whether the block that is being freed shall be looked at.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        if left != 0 {
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        left == 0
+    }
+
+    /// A block was looked at.
+    fn learn(&self, edges: bool) {
+        let only = self.only();
+        let (doubts, gap) = if edges == only {
+            (0, (self.gap.load(Ordering::Relaxed) * 2 + 1).min(LONGEST_GAP))
+        } else {
+            (self.doubts.load(Ordering::Relaxed) + 1, 0)
+        };
+        self.only.store(only != (doubts >= ENOUGH), Ordering::Relaxed);
+        self.doubts.store(if doubts >= ENOUGH { 0 } else { doubts }, Ordering::Relaxed);
+        self.gap.store(gap, Ordering::Relaxed);
+        self.left.store(gap, Ordering::Relaxed);
+    }
+}
+
+impl<M: Machine> NodeHeap<M> {
+    /// Looks at a large block that is about to be freed; `zeroed`: it was handed out to be zero.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_inside(&self, address: usize, size: usize, zeroed: bool) {
+        let page = self.machine.page_size();
+        if zeroed || size < MIDDLE_MIN * page {
+            return;
+        }
+        // SAFETY: a large block, the caller's, has these bytes, whole pages of them.
+        self.edges.learn(unsafe { is_edged(address, size, page) });
+    }
+}
+
+/// Whether next to nothing but the last page of a block differs from zero; what earlier blocks left is seen, too, so one page
+/// of the middle may.
+///
+/// # Safety
+/// `[address, address + size)` is a large block that is the caller's, of [`MIDDLE_MIN`] pages of `page` bytes or more.
+unsafe fn is_edged(address: usize, size: usize, page: usize) -> bool {
+    let is_zero = |at: usize| {
+        let words: *const u64 = core::ptr::with_exposed_provenance(address + at);
+        // SAFETY: a whole page of the block.
+        let words = unsafe { slice::from_raw_parts(words, page / size_of::<u64>()) };
+        words.chunks(PIECE).all(|words| words.iter().fold(0, |bits, word| bits | word) == 0)
+    };
+    // Odd pages: no block began there.
+    let middle = |part: usize| (size / PARTS * part / page * page) | page;
+    let mut touched = (1..PARTS).filter(|&part| !is_zero(middle(part)));
+    touched.nth(1).is_none() && !is_zero(size - page)
+}
