@@ -65,7 +65,8 @@ pub fn resolve(list: &str, place: &Place) -> anyhow::Result<Vec<Allocator>> {
 fn by_path(name: &str, path: &str) -> anyhow::Result<Allocator> {
     let library = std::fs::canonicalize(path)
         .with_context(|| format!("the library of {name} cannot be opened: {path}"))?;
-    let version = library.display().to_string();
+    // Its name only: where it lies on this machine is nobody's business.
+    let version = library.file_name().unwrap_or_default().display().to_string();
     Ok(Allocator { name: name.to_owned(), library: Some(library), env: Vec::new(), version })
 }
 
