@@ -3,10 +3,10 @@
 //! Then they are placed by their ends ([`Runs::take_by_end`](crate::frames::runs::Runs::take_by_end)), and get no huge
 //! pages, which would be resident as a whole for two pages of use.
 //!
-//! Found out by looking at blocks that are freed: four pages of the middle read as zero, the last page does not. Some in a
-//! row change the answer, and the longer one stands, the fewer blocks are looked at: a page that is looked at and was never
-//! touched costs a page fault, though no memory (the kernel shows its page of zeros). Blocks that were asked for as zero
-//! say nothing: their zeros may be what the program reads.
+//! Found out by looking at blocks that are freed: most of eight pages of the middle read as zero, the last page does not.
+//! Some in a row change the answer, and the longer one stands, the fewer blocks are looked at: a page that is looked at and
+//! was never touched costs a page fault, though no memory (the kernel shows its page of zeros). Blocks that were asked for
+//! as zero say nothing: their zeros may be what the program reads.
 //!
 //! What cannot be told apart is a block that the program itself fills with zeros and hardly anything else; to take it for
 //! one that is not touched costs the huge pages.
@@ -17,15 +17,17 @@ use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Most blocks between two that are looked at.
-const LONGEST_GAP: u32 = 511;
+const LONGEST_GAP: u32 = 1023;
 /// Blocks in a row that change the answer.
 const ENOUGH: u32 = 4;
 /// Shorter blocks, in pages, have no middle.
-const MIDDLE_MIN: usize = 16;
+const MIDDLE_MIN: usize = 20;
 /// Words that are looked at in one go: a page that is in use is known as such soon.
-const PIECE: usize = 64;
+const PIECE: usize = 16;
 /// A page is looked at between any two of so many parts of a block.
-const PARTS: usize = 5;
+const PARTS: usize = 9;
+/// Of these pages, how many may be in use: old ends of other blocks, or what is not touched would soon not look so.
+const STRAYS: usize = 3;
 
 /// What was seen. Threads may miss each other's looks: they are samples.
 pub(super) struct Edges {
@@ -94,8 +96,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 }
 
-/// Whether next to nothing but the last page of a block differs from zero; what earlier blocks left is seen, too, so one page
-/// of the middle may.
+/// Whether next to nothing but the last page of a block differs from zero.
 ///
 /// # Safety
 /// `[address, address + size)` is a large block that is the caller's, of [`MIDDLE_MIN`] pages of `page` bytes or more.
@@ -109,5 +110,5 @@ unsafe fn is_edged(address: usize, size: usize, page: usize) -> bool {
     // Odd pages: no block began there.
     let middle = |part: usize| (size / PARTS * part / page * page) | page;
     let mut touched = (1..PARTS).filter(|&part| !is_zero(middle(part)));
-    touched.nth(1).is_none() && !is_zero(size - page)
+    touched.nth(STRAYS).is_none() && !is_zero(size - page)
 }

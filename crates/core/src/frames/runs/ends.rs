@@ -16,7 +16,7 @@
 //! Invariant: what is remembered are units of regions, perhaps no longer free: each is asked before it is used.
 
 use super::{MAX_REGIONS, Region, Run, Runs};
-use crate::frames::UNIT;
+use crate::frames::{UNIT, UNIT_SHIFT};
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::row::Row;
@@ -24,13 +24,13 @@ use core::sync::atomic::Ordering;
 
 /// Pages in a unit that are told apart.
 const PAGES: usize = 16;
-/// Ends remembered for each. Half as many keep three times as much resident, twice as many next to nothing less.
-const DEPTH: usize = 16;
+/// Ends remembered for each. A program with 16 blocks needs 16, one with 200 needs 128.
+const DEPTH: usize = 128;
 
 /// For each page of a unit, the units in which blocks that ended there were freed last. All-zero is none.
 pub(super) struct Ends {
-    /// Addresses of last units, newest last.
-    units: [[usize; DEPTH]; PAGES],
+    /// Last units, as address / [`UNIT`], newest last.
+    units: [[u32; DEPTH]; PAGES],
     len: [u8; PAGES],
 }
 
@@ -43,8 +43,10 @@ fn page_of(size: usize) -> usize {
 impl Ends {
     pub(super) const NONE: Ends = Ends { units: [[0; DEPTH]; PAGES], len: [0; PAGES] };
 
-    /// A block that ended in `page` of `unit` was freed. What was remembered longest is forgotten.
-    fn push(&mut self, page: usize, unit: usize) {
+    /// A block that ended in `page` of the unit at `address` was freed. What was remembered longest is forgotten.
+    fn push(&mut self, page: usize, address: usize) {
+        // Addresses have 48 bits, unless a program asks for more.
+        let Ok(unit) = u32::try_from(address >> UNIT_SHIFT) else { return };
         let (units, len) = (self.units.at_mut(page), self.len.at_mut(page));
         if *len as usize == DEPTH {
             units.rotate_left(1);
@@ -54,11 +56,11 @@ impl Ends {
         *len += 1;
     }
 
-    /// The first answer for a unit in which a block ended in `page`, newest first; that unit is forgotten.
+    /// The first answer for the address of a unit in which a block ended in `page`, newest first; that unit is forgotten.
     fn pop<R>(&mut self, page: usize, mut take: impl FnMut(usize) -> Option<R>) -> Option<R> {
         let (units, len) = (self.units.at_mut(page), self.len.at_mut(page));
         for at in (0..*len as usize).rev() {
-            if let Some(taken) = take(*units.at(at)) {
+            if let Some(taken) = take((*units.at(at) as usize) << UNIT_SHIFT) {
                 *len -= 1;
                 *units.at_mut(at) = *units.at(*len as usize);
                 return Some(taken);
@@ -70,8 +72,9 @@ impl Ends {
     /// Whether every unit that is remembered lies in a region.
     pub(super) fn check(&self, regions: &[Region]) -> Result<(), &'static str> {
         for (units, &len) in self.units.iter().zip(&self.len) {
-            let known = |unit: &usize| {
-                unit.is_multiple_of(UNIT) && regions.iter().any(|region| region.contains(*unit))
+            let known = |unit: &u32| {
+                let address = (*unit as usize) << UNIT_SHIFT;
+                regions.iter().any(|region| region.contains(address))
             };
             if !units.get(..len as usize).is_some_and(|units| units.iter().all(known)) {
                 return Err("a block ended outside of all regions");
