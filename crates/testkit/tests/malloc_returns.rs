@@ -95,6 +95,25 @@ fn slabs_that_others_have_emptied_are_given_back_while_their_owner_rests() {
 }
 
 #[test]
+fn stacks_of_a_thread_that_ends_go_to_the_next_or_back() {
+    let heap = heap();
+    let first = heap.attach().expect("memory");
+    let used = heap.usage().used;
+    let blocks = fill(&heap, first, 100, 3000);
+    free(&heap, first, blocks.clone());
+    heap.detach(first);
+    assert_eq!(heap.census().blocks(), 0);
+    let next = heap.attach().expect("memory");
+    let again = fill(&heap, next, 100, 6400);
+    assert!(blocks.iter().all(|block| again.contains(block)), "they were in its stacks");
+    free(&heap, next, again);
+    heap.detach(next);
+    rest(&heap);
+    assert_eq!(heap.usage().used, used);
+    heap.check().expect("whole");
+}
+
+#[test]
 fn a_slab_with_a_block_in_use_stays_its_owners() {
     let heap = heap();
     let (owner, other) = (heap.attach().expect("memory"), heap.attach().expect("memory"));

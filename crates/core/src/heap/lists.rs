@@ -134,15 +134,17 @@ impl<M: Machine> NodeHeap<M> {
         cache.owned.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Retires every listed slab of a class that holds no block.
-    pub(super) fn retire_free(&self, cache: &Cache, class: usize) {
-        let mut slab = cache.slabs.at(class).get();
-        while !slab.is_null() {
-            // SAFETY: listed slabs are alive and ours.
-            let it = unsafe { &*slab };
-            slab = it.next.get();
-            if it.vacancy.free() == it.blocks() {
-                self.retire_any(cache, it);
+    /// Retires every listed slab that holds no block.
+    pub(super) fn retire_free(&self, cache: &Cache) {
+        for first in &cache.slabs {
+            let mut slab = first.get();
+            while !slab.is_null() {
+                // SAFETY: listed slabs are alive and ours.
+                let it = unsafe { &*slab };
+                slab = it.next.get();
+                if it.vacancy.free() == it.blocks() {
+                    self.retire_any(cache, it);
+                }
             }
         }
     }
