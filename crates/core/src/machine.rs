@@ -96,6 +96,11 @@ pub unsafe trait Machine {
         let _ = (at, len, huge);
     }
 
+    /// How often the calling thread has touched a page that was not there, so far; `None` when nobody knows.
+    fn faults(&self) -> Option<usize> {
+        None
+    }
+
     /// The machine's memories; `None` where there is one only, or where the user has said by which rules memory comes
     /// from several. A machine that answers `None` is asked nothing about nodes.
     fn nodes(&self) -> Option<&dyn Nodes> {

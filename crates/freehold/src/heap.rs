@@ -92,6 +92,10 @@ unsafe impl Machine for Territory {
         unsafe { self.linux.relocate(from, to, len) }
     }
 
+    fn faults(&self) -> Option<usize> {
+        self.linux.faults()
+    }
+
     fn nodes(&self) -> Option<&dyn Nodes> {
         HEAP.machine().nodes()
     }

@@ -14,6 +14,7 @@ pub enum Number {
     Mremap = 25,
     Madvise = 28,
     Clone = 56,
+    GetRUsage = 98,
     CapSet = 126,
     Futex = 202,
     MBind = 237,

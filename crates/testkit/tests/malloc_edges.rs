@@ -145,6 +145,15 @@ fn whole_blocks_and_zeros_lie_as_densely_as_ever() {
 }
 
 #[test]
+fn pages_that_the_program_filled_with_zeros_are_not_untouched() {
+    let heap = heap();
+    // To read them causes no page fault.
+    heap.machine().say_faults(7);
+    let mut program = Program::new(&heap, 16, 4 * MIB);
+    assert_ne!(program.run(Use::Ends, 5_000), 0);
+}
+
+#[test]
 fn a_program_that_comes_to_touch_ends_only_is_understood() {
     let heap = heap();
     let mut program = Program::new(&heap, 16, 4 * MIB);

@@ -6,10 +6,8 @@
 //! Found out by looking at blocks that are freed: most of eight pages of the middle read as zero, the last page does not.
 //! Some in a row change the answer, and the longer one stands, the fewer blocks are looked at: a page that is looked at and
 //! was never touched costs a page fault, though no memory (the kernel shows its page of zeros). Blocks that were asked for
-//! as zero say nothing: their zeros may be what the program reads.
-//!
-//! What cannot be told apart is a block that the program itself fills with zeros and hardly anything else; to take it for
-//! one that is not touched costs the huge pages.
+//! as zero say nothing: their zeros may be what the program reads. Nor do blocks that read as zero without a page fault:
+//! their pages were looked at before, or the program has filled them with zeros.
 
 use super::node_heap::NodeHeap;
 use crate::machine::Machine;
@@ -28,6 +26,8 @@ const PIECE: usize = 16;
 const PARTS: usize = 9;
 /// Of these pages, how many may be in use: old ends of other blocks, or what is not touched would soon not look so.
 const STRAYS: usize = 3;
+/// Page faults by which pages show that they were never touched; one may be for this code itself.
+const FAULTS: usize = 2;
 
 /// What was seen. Threads may miss each other's looks: they are samples.
 pub(super) struct Edges {
@@ -67,13 +67,14 @@ impl Edges {
         left == 0
     }
 
-    /// A block was looked at.
-    fn learn(&self, edges: bool) {
-        let only = self.only();
-        let (doubts, gap) = if edges == only {
-            (0, (self.gap.load(Ordering::Relaxed) * 2 + 1).min(LONGEST_GAP))
-        } else {
-            (self.doubts.load(Ordering::Relaxed) + 1, 0)
+    /// A block was looked at: whether only its ends are touched, if that could be told.
+    fn learn(&self, edges: Option<bool>) {
+        let (only, doubts) = (self.only(), self.doubts.load(Ordering::Relaxed));
+        let longer = (self.gap.load(Ordering::Relaxed) * 2 + 1).min(LONGEST_GAP);
+        let (doubts, gap) = match edges {
+            None => (doubts, longer),
+            Some(edges) if edges == only => (0, longer),
+            Some(_) => (doubts + 1, 0),
         };
         self.only.store(only != (doubts >= ENOUGH), Ordering::Relaxed);
         self.doubts.store(if doubts >= ENOUGH { 0 } else { doubts }, Ordering::Relaxed);
@@ -91,8 +92,15 @@ impl<M: Machine> NodeHeap<M> {
         if zeroed || size < MIDDLE_MIN * page {
             return;
         }
+        let before = self.machine.faults();
         // SAFETY: a large block, the caller's, has these bytes, whole pages of them.
-        self.edges.learn(unsafe { is_edged(address, size, page) });
+        let edged = unsafe { is_edged(address, size, page) };
+        let after = self.machine.faults();
+        let untouched = match before.zip(after) {
+            Some((before, after)) => after.wrapping_sub(before) >= FAULTS,
+            None => true,
+        };
+        self.edges.learn((!edged || untouched || self.edges.only()).then_some(edged));
     }
 }
 
