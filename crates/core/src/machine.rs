@@ -96,6 +96,12 @@ pub unsafe trait Machine {
         let _ = (at, len, huge);
     }
 
+    /// Brings pages into memory for reading, as a first touch does; `false` where that touch would end the program.
+    fn bring(&self, at: *mut u8, len: usize) -> bool {
+        let _ = (at, len);
+        true
+    }
+
     /// How often the calling thread has touched a page that was not there, so far; `None` when nobody knows.
     fn faults(&self) -> Option<usize> {
         None

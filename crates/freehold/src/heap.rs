@@ -92,6 +92,10 @@ unsafe impl Machine for Territory {
         unsafe { self.linux.relocate(from, to, len) }
     }
 
+    fn bring(&self, at: *mut u8, len: usize) -> bool {
+        self.linux.bring(at, len)
+    }
+
     fn faults(&self) -> Option<usize> {
         self.linux.faults()
     }

@@ -268,8 +268,9 @@ pub(crate) fn start() {
 
 /// Gives back every page that holds no block, at once, and what the calling thread has kept; returns the bytes.
 pub fn trim() -> usize {
-    let cache = word::get();
-    if !word::is_empty(cache) {
+    let cache = word::watched().unwrap_or(word::get());
+    // What a metered cache has in its stack is paid for.
+    if !word::is_empty(cache) && !cache.is_metered() {
         HEAP.give_all(cache);
     }
     // Twice: the first round makes idle caches' slabs free units.

@@ -2,6 +2,8 @@
 
 use freehold_core::frames::{BANK, UNIT};
 use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::place::{NodeId, NodeSet};
+use freehold_os::Linux;
 use freehold_testkit::failing_machine::FailingMachine;
 use freehold_testkit::nodes::FakeNodes;
 
@@ -233,4 +235,56 @@ fn blocks_lie_on_the_node_of_their_thread() {
     assert_eq!(heap.check(), Ok(()));
     // In the fullest bank that fits: 2,518.
     assert!(programs[0].written() < 1_000, "{}", programs[0].written());
+}
+
+/// They must not be read: the program has forbidden it, or has kept them from its children.
+#[test]
+fn blocks_that_cannot_be_read_are_not_looked_at() {
+    static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux::new());
+    HEAP.set_key(0x0123_4567_89AB_CDEF);
+    let cache = HEAP.attach().expect("memory");
+    // SAFETY: the blocks are ours, whole pages; a child does nothing but free them.
+    let freed_in_a_child = |prepare: &dyn Fn(*mut u8) -> i32| unsafe {
+        let block = HEAP.allocate(cache, MIB);
+        block.write_bytes(1, MIB);
+        assert_eq!(prepare(block), 0, "{}", std::io::Error::last_os_error());
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(HEAP.free(cache, block).is_err() as i32);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        status
+    };
+    // SAFETY: as above.
+    let kept = |block: *mut u8| unsafe { libc::madvise(block.cast(), MIB, libc::MADV_DONTFORK) };
+    assert_eq!(freed_in_a_child(&kept), 0);
+    let guarded = |block: *mut u8| {
+        let last = block.wrapping_add(MIB - PAGE).cast();
+        // SAFETY: as above.
+        unsafe { libc::mprotect(last, PAGE, libc::PROT_NONE) }
+    };
+    assert_eq!(freed_in_a_child(&guarded), 0);
+}
+
+#[test]
+fn nothing_is_placed_by_its_end_on_a_node_that_is_closed() {
+    let heap = heap_on(FailingMachine::with_nodes(FakeNodes::new(2)));
+    let nodes = heap.machine().fake_nodes().expect("two");
+    nodes.go_to(0);
+    let cache = heap.attach().expect("memory");
+    let size = 3 * MIB;
+    for _ in 0..8 {
+        let block = heap.allocate(cache, size);
+        // SAFETY: ours, and so long.
+        unsafe {
+            block.write(1);
+            block.add(size - 1).write(1);
+            heap.free(cache, block).expect("a block");
+        }
+    }
+    let closed = NodeSet::default().with(NodeId::new(0).expect("a number"));
+    heap.close_nodes(closed, true);
+    let block = heap.allocate(cache, size);
+    assert_eq!(nodes.node_of(block.addr() + 2 * MIB), Some(1), "the bank of its end");
 }

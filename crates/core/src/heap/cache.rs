@@ -305,17 +305,20 @@ impl Cache {
         self.load(class, Block::link_to(first, self.key.get()), len);
     }
 
-    /// Takes all of that: the first block, null for none, and how many they are. O(answer).
-    pub(super) fn take_stack(&self, class: usize) -> (*mut Block, usize) {
+    /// Takes all of that: the first block, null for none, and how many they are. O(answer). The first block is the error
+    /// where they have no end: the program has freed one twice, which leads back to itself.
+    pub(super) fn take_stack(&self, class: usize) -> Result<(*mut Block, usize), *mut Block> {
         let first = self.stack(class);
+        // In a forked child it may have one more than it says.
+        let most = self.loaded.at(class).get() as usize + 1;
         let (mut block, mut len) = (first, 0);
-        while !block.is_null() {
+        while !block.is_null() && len <= most {
             // SAFETY: the blocks of a stack are linked with our key.
             block = unsafe { Block::next(block, self.key.get()) };
             len += 1;
         }
         self.load(class, 0, 0);
-        (first, len)
+        if len > most { Err(first) } else { Ok((first, len)) }
     }
 
     /// Takes what was freed of `class`: the first block, null for none, and how many they are. O(1).

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Nothing is added to any path for it: slabs keep their counts out of band, caches how much
-//! was freed. The stack that allocations take from is counted block by block, as far as its marks are whole. The same walk therefore serves the program itself and `freehold top`, which sees it through
-//! the kernel. Nobody is stopped, so the figures are of slightly different moments; each is bounded
+//! was freed. The stack that allocations take from is counted block by block, as far as its marks are whole: that
+//! of a thread that is just allocating may count as empty. The same walk therefore serves the program itself and
+//! `freehold top`, which sees it through the kernel. Nobody is stopped, so the figures are of slightly different moments; each is bounded
 //! by what the next one allows, so that no sum ever wraps.
 //!
 //! Invariant: what is read is checked against what is possible before it is used, for the reader may
@@ -232,6 +233,8 @@ impl Default for Census {
     }
 }
 
+/// Blocks that a stack may have.
+const LONGEST: u16 = 260;
 /// Bank states read at once, and the longest a state may be.
 const BANKS_AT_ONCE: usize = 32;
 const STATE_MAX: usize = 64;
@@ -406,7 +409,11 @@ impl<P: Peek> Walk<'_, P> {
             let head = read_u64(bytes, layout.cache_heads + class * 8) as usize;
             let stacked = match head {
                 0 => 0,
-                _ => self.stacked(head, key, read_u16(bytes, layout.cache_loaded + class * 2)),
+                _ => self.stacked(
+                    head,
+                    key,
+                    read_u16(bytes, layout.cache_loaded + class * 2).min(LONGEST),
+                ),
             };
             let held = read_u16(bytes, layout.cache_held + class * 2) as u64;
             let outbox = read_u16(bytes, layout.cache_outbox_len + class * 2) as u64;
@@ -414,7 +421,7 @@ impl<P: Peek> Walk<'_, P> {
         }
     }
 
-    /// How many blocks hang on a head, `most` at most and as far as each carries its mark, which is what leads to it.
+    /// How many blocks hang on a head, `most` at most, and as far as each carries its mark, which is what leads to it.
     fn stacked(&self, head: usize, key: usize, most: u16) -> u64 {
         let (mut link, mut len) = (head, 0);
         while link != 0 && len < most as u64 {

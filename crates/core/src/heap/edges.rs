@@ -11,8 +11,8 @@
 
 use super::node_heap::NodeHeap;
 use crate::machine::Machine;
-use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::{ptr, slice};
 
 /// Most blocks between two that are looked at.
 const LONGEST_GAP: u32 = 1023;
@@ -93,30 +93,49 @@ impl<M: Machine> NodeHeap<M> {
             return;
         }
         let before = self.machine.faults();
+        let is_there = |at: usize| {
+            let at = ptr::with_exposed_provenance_mut(at);
+            self.machine.bring(at, page)
+        };
         // SAFETY: a large block, the caller's, has these bytes, whole pages of them.
-        let edged = unsafe { is_edged(address, size, page) };
+        let edged = unsafe { is_edged(address, size, page, is_there) };
         let after = self.machine.faults();
         let untouched = match before.zip(after) {
             Some((before, after)) => after.wrapping_sub(before) >= FAULTS,
             None => true,
         };
-        self.edges.learn((!edged || untouched || self.edges.only()).then_some(edged));
+        self.edges.learn(edged.filter(|&edged| !edged || untouched || self.edges.only()));
     }
 }
 
-/// Whether next to nothing but the last page of a block differs from zero.
+/// Whether next to nothing but the last page of a block differs from zero; `None` where a page of it cannot be read. Each
+/// page is asked for before it is read: the program may have forbidden that, or kept the page from a forked child.
 ///
 /// # Safety
-/// `[address, address + size)` is a large block that is the caller's, of [`MIDDLE_MIN`] pages of `page` bytes or more.
-unsafe fn is_edged(address: usize, size: usize, page: usize) -> bool {
+/// `[address, address + size)` is a large block that is the caller's, of [`MIDDLE_MIN`] pages of `page` bytes or more, and
+/// of these pages those can be read of which `is_there` says so.
+unsafe fn is_edged(
+    address: usize,
+    size: usize,
+    page: usize,
+    is_there: impl Fn(usize) -> bool,
+) -> Option<bool> {
     let is_zero = |at: usize| {
-        let words: *const u64 = core::ptr::with_exposed_provenance(address + at);
-        // SAFETY: a whole page of the block.
+        if !is_there(address + at) {
+            return None;
+        }
+        let words: *const u64 = ptr::with_exposed_provenance(address + at);
+        // SAFETY: a whole page of the block, which is there.
         let words = unsafe { slice::from_raw_parts(words, page / size_of::<u64>()) };
-        words.chunks(PIECE).all(|words| words.iter().fold(0, |bits, word| bits | word) == 0)
+        Some(words.chunks(PIECE).all(|words| words.iter().fold(0, |bits, word| bits | word) == 0))
     };
-    // Odd pages: no block began there.
-    let middle = |part: usize| (size / PARTS * part / page * page) | page;
-    let mut touched = (1..PARTS).filter(|&part| !is_zero(middle(part)));
-    touched.nth(STRAYS).is_none() && !is_zero(size - page)
+    let mut touched = 0;
+    for part in 1..PARTS {
+        // Odd pages: no block began there.
+        touched += !is_zero((size / PARTS * part / page * page) | page)? as usize;
+        if touched > STRAYS {
+            return Some(false);
+        }
+    }
+    Some(!is_zero(size - page)?)
 }

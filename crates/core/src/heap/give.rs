@@ -51,7 +51,9 @@ impl<M: Machine> NodeHeap<M> {
             self.set_aside(cache, class, full, len);
         } else {
             let (rest, given) = self.give_or_note(Some(cache), full, STEP);
-            cache.grant(class, granted, rest, len - given);
+            // None is left either if there was misuse, and then nobody knows how many were given.
+            let left = if rest.is_null() { 0 } else { len.saturating_sub(given) };
+            cache.grant(class, granted, rest, left);
         }
     }
 
@@ -145,12 +147,25 @@ impl<M: Machine> NodeHeap<M> {
     /// Puts both stacks of every class into the depot.
     pub(super) fn stow_all(&self, cache: &Cache) {
         for class in 0..CLASSES {
-            for (stack, len) in [cache.take_stack(class), cache.take_all_freed(class)] {
-                if !stack.is_null() {
-                    self.set_aside(cache, class, stack, len);
-                }
+            self.stow(cache, class);
+        }
+    }
+
+    /// The same of one class.
+    pub(super) fn stow(&self, cache: &Cache, class: usize) {
+        for (stack, len) in [self.take_stack(cache, class), cache.take_all_freed(class)] {
+            if !stack.is_null() {
+                self.set_aside(cache, class, stack, len);
             }
         }
+    }
+
+    /// As [`Cache::take_stack`]. A stack without an end is noted, and lost.
+    pub(super) fn take_stack(&self, cache: &Cache, class: usize) -> (*mut Block, usize) {
+        cache.take_stack(class).unwrap_or_else(|block| {
+            self.note(Misuse::DoubleFree, block.addr());
+            (ptr::null_mut(), 0)
+        })
     }
 
     /// Turns a depot into bits; how many bytes. `by` is the cache of the calling thread, if it has one.
@@ -332,6 +347,15 @@ pub(super) fn is_stocked(cache: &Cache) -> bool {
 /// How many blocks a full stack holds while what does not fit it goes back to bits at once.
 fn short_limit(class: usize) -> usize {
     (limit(class) / 4).max(1)
+}
+
+/// Bytes in both stacks of every class, at most.
+pub(super) fn stacked(cache: &Cache) -> usize {
+    let len = |class| {
+        let loaded = if cache.stack(class).is_null() { 0 } else { cache.loaded.at(class).get() };
+        loaded as usize + freed_len(cache, class)
+    };
+    (0..CLASSES).map(|class| len(class) * size_of_class(class)).sum()
 }
 
 /// How many blocks were freed and are not in the depot yet.

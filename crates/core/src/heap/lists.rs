@@ -42,7 +42,8 @@ impl<M: Machine> NodeHeap<M> {
                 let from = unsafe { &*idle };
                 self.drain(from);
                 if from.slabs.at(class.index()).get().is_null() {
-                    // What it set aside becomes bits, and the slabs with these bits are heard of.
+                    // What it has becomes bits, and the slabs with these bits are heard of.
+                    self.stow(from, class.index());
                     self.give_depot(Some(from), from, class.index());
                 }
                 let slab = from.slabs.at(class.index()).get();

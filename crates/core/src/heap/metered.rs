@@ -34,7 +34,7 @@ impl<M: Machine> NodeHeap<M> {
         let block = self.allocate_class(cache, class);
         if !block.is_null() {
             *left = left.saturating_sub(1);
-            let have = cache.loaded.at(class.index()).get() as usize - 1;
+            let have = (cache.loaded.at(class.index()).get() as usize).saturating_sub(1);
             let len = have.min(*left as usize);
             if have > len {
                 self.cut(cache, class.index(), len, have - len);
@@ -46,7 +46,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Takes all of the stack of a class from a cache that is metered from now on.
     pub fn keep_none(&self, cache: &Cache, class: SizeClass) {
-        let (stack, len) = cache.take_stack(class.index());
+        let (stack, len) = self.take_stack(cache, class.index());
         if !stack.is_null() {
             self.put_off(cache, class.index(), stack, len);
         }

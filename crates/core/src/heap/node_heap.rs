@@ -12,6 +12,7 @@
 //! block is handed out or given back; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
+use super::give::stacked;
 use super::refill;
 use super::slab::Slab;
 use super::tag::Tag;
@@ -351,6 +352,8 @@ impl<M: Machine> NodeHeap<M> {
         self.send_all(cache);
         self.drain(cache);
         self.retire_free(cache);
+        // The purger shall come for it, if nobody else does.
+        self.account(cache, stacked(cache));
         self.with_registry(|threads| {
             cache.attached.set(false);
             cache.metered.set(false);

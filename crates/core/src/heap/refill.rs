@@ -145,7 +145,12 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Lists a slab of `class` with free blocks: one that an idle cache has, else a new one.
     fn find_slab(&self, cache: &Cache, class: SizeClass) -> bool {
-        self.adopt(cache, class) || self.cut_slab(cache, class)
+        let is_listed = || !cache.slabs.at(class.index()).get().is_null();
+        // Without memory for a new one, what this cache and idle ones had in stacks has become bits.
+        self.adopt(cache, class)
+            || self.cut_slab(cache, class)
+            || is_listed()
+            || self.adopt(cache, class)
     }
 
     fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {

@@ -86,7 +86,8 @@ impl Ends {
 
 impl Runs {
     /// A run of `len` units for a block of `size` bytes whose last page lies where that of an earlier one lay; `None` when
-    /// there is no such place in the home's regions that is free and dirty: then [`Runs::take`] is to be asked.
+    /// there is no such place in the home's regions that is free and dirty, or the home is closed: then [`Runs::take`] is to
+    /// be asked.
     pub fn take_by_end(
         &self,
         machine: &impl Machine,
@@ -95,6 +96,11 @@ impl Runs {
         size: usize,
     ) -> Option<Run> {
         self.with_ends(machine, |regions, ends| {
+            // SAFETY: as for the ends: the lock makes this the only access.
+            let closed = unsafe { &*self.supply.get() }.closed();
+            if home.node().is_some_and(|node| closed.contains(node)) {
+                return None;
+            }
             ends.pop(page_of(size), |unit| {
                 let region = regions.iter_mut().find(|region| region.contains(unit))?;
                 if region.home() == home { region.take_resident(unit, len) } else { None }
