@@ -39,7 +39,7 @@ fn blocks_lie_on_the_node_of_their_thread() {
     println!("least share of a thread's live bytes on its own node (8 threads, 4 nodes):");
     for (name, _) in MALLOCS {
         let lines = std::fs::read_to_string(done.files.path().join(name)).unwrap_or_default();
-        if lines.is_empty() && *name != "freehold" {
+        if lines.is_empty() && name != "freehold" {
             println!("  {name:9} did not end in 90 s");
             continue;
         }
