@@ -31,21 +31,15 @@ pub fn try_allocate(size: usize) -> *mut u8 {
     word::get().take_small(size)
 }
 
-/// The other half of [`allocate`]: the warm path for sizes up to 32 KiB and for what was freed since the stack was
-/// new, and the cold ones.
+/// The other half of [`allocate`]: the warm path for sizes up to 32 KiB, and the cold ones.
 #[inline(never)]
 pub fn allocate_slow(size: usize) -> *mut u8 {
-    if let Some(class) = class_of(size) {
-        let cache = word::get();
-        let block = if size > SMALL_MAX { cache.take_class(class) } else { ptr::null_mut() };
+    if size > SMALL_MAX
+        && let Some(class) = class_of(size)
+    {
+        let block = word::get().take_class(class);
         if !block.is_null() {
             return block;
-        }
-        if !cache.is_metered() {
-            let block = cache.take_freed(class);
-            if !block.is_null() {
-                return block;
-            }
         }
     }
     allocate_cold(size)
@@ -130,17 +124,20 @@ fn overflow(class: usize) {
 #[inline(never)]
 unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
-    // What is sampled is no thread's own, and must not be collected before the profile has forgotten it.
-    let collected = match cache.is_metered() {
-        true => Collected::Not,
+    let done = if cache.is_metered() {
         // SAFETY: the caller's.
-        false => unsafe { cache.collect(block) },
+        unsafe { HEAP.give_metered(cache, block) }
+    } else {
+        // SAFETY: the caller's.
+        match unsafe { cache.collect(block) } {
+            Collected::Done => true,
+            Collected::Send(sealed) => return send(sealed, block),
+            Collected::Not => false,
+        }
     };
-    match collected {
-        Collected::Done => {}
-        Collected::Send(sealed) => send(sealed, block),
+    if !done {
         // SAFETY: the caller's; nothing was done yet.
-        Collected::Not => unsafe { free_slower(block) },
+        unsafe { free_slower(block) };
     }
 }
 
@@ -266,13 +263,8 @@ pub(crate) fn start() {
     thread::start_heap();
 }
 
-/// Gives back every page that holds no block, at once, and what the calling thread has kept; returns the bytes.
+/// Gives back every page that holds no block, at once; returns the bytes.
 pub fn trim() -> usize {
-    let cache = word::watched().unwrap_or(word::get());
-    // What a metered cache has in its stack is paid for.
-    if !word::is_empty(cache) && !cache.is_metered() {
-        HEAP.give_all(cache);
-    }
     // Twice: the first round makes idle caches' slabs free units.
     let bytes = HEAP.purge(true).bytes + HEAP.purge(true).bytes;
     report::stop_if_late();

@@ -21,7 +21,7 @@ static STARTING: Lock = Lock::new();
 #[unsafe(link_section = ".data.freehold_start")]
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// In the key's value, beside the (aligned) cache: the destructor has been called once.
+/// In the key's value, beside the (page-aligned) cache: the destructor has been called once.
 const SECOND_ROUND: usize = 1;
 
 /// A thread's cache, and how it is to be used.

@@ -6,7 +6,8 @@
 //! the thread's own cache is in its second word, and the call is made, with whatever is asked for
 //! around it, by the same functions of the core.
 //!
-//! Where samples are all that is wanted, calls stay hot: the thread's cache is metered (`profile`).
+//! Where samples are all that is wanted, allocations stay hot, and only frees take the cold call: the thread's cache is
+//! metered (`profile`).
 //!
 //! What is watched is decided once, when the first thread starts the heap (`options`), and constant.
 

@@ -6,10 +6,9 @@
 //! Census     the answer, plain numbers
 //! ```
 //!
-//! Nothing is added to any path for it: slabs keep their counts out of band, caches how much
-//! was freed. The stack that allocations take from is counted block by block, as far as its marks are whole: that
-//! of a thread that is just allocating may count as empty. The same walk therefore serves the program itself and
-//! `freehold top`, which sees it through the kernel. Nobody is stopped, so the figures are of slightly different moments; each is bounded
+//! Nothing is added to any path for it: slabs keep their counts out of band, caches their stacks'
+//! room. The same walk therefore serves the program itself and `freehold top`, which sees it through
+//! the kernel. Nobody is stopped, so the figures are of slightly different moments; each is bounded
 //! by what the next one allows, so that no sum ever wraps.
 //!
 //! Invariant: what is read is checked against what is possible before it is used, for the reader may
@@ -30,7 +29,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 3;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -91,9 +90,7 @@ pub struct Layout {
     large_units: u32,
     cache_room: u32,
     cache_granted: u32,
-    cache_heads: u32,
-    cache_loaded: u32,
-    cache_key: u32,
+    cache_spare_len: u32,
     cache_held: u32,
     cache_outbox_len: u32,
     cache_attached: u32,
@@ -119,9 +116,7 @@ impl Layout {
         large_units: offset_of!(Large, units) as u32,
         cache_room: offset_of!(Cache, room) as u32,
         cache_granted: offset_of!(Cache, granted) as u32,
-        cache_heads: Cache::HEADS_AT as u32,
-        cache_loaded: offset_of!(Cache, loaded) as u32,
-        cache_key: offset_of!(Cache, key) as u32,
+        cache_spare_len: offset_of!(Cache, spare_len) as u32,
         cache_held: offset_of!(Cache, held) as u32,
         cache_outbox_len: offset_of!(Cache, outbox_len) as u32,
         cache_attached: offset_of!(Cache, attached) as u32,
@@ -233,8 +228,6 @@ impl Default for Census {
     }
 }
 
-/// Blocks that a stack may have.
-const LONGEST: u16 = 260;
 /// Bank states read at once, and the longest a state may be.
 const BANKS_AT_ONCE: usize = 32;
 const STATE_MAX: usize = 64;
@@ -247,12 +240,11 @@ impl Census {
             return None;
         }
         let mut census = Census::default();
-        let mut walk = Walk { peek, layout, committed: [(0, 0); MAX_REGIONS] };
+        let walk = Walk { peek, layout };
         for number in 0..MAX_REGIONS {
             let region = roots.regions + number * layout.region.len as usize;
-            let Some(committed) = walk.region(region, &mut census)? else { break };
-            if let Some(of_region) = walk.committed.get_mut(number) {
-                *of_region = committed;
+            if !walk.region(region, &mut census)? {
+                break;
             }
         }
         walk.caches(roots.caches, &mut census)?;
@@ -295,8 +287,6 @@ impl Census {
 struct Walk<'a, P> {
     peek: &'a P,
     layout: &'a Layout,
-    /// Where each region's blocks lie: addresses from and to which its memory can be read.
-    committed: [(usize, usize); MAX_REGIONS],
 }
 
 impl<P: Peek> Walk<'_, P> {
@@ -305,13 +295,13 @@ impl<P: Peek> Walk<'_, P> {
         self.peek.peek(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))
     }
 
-    /// Counts one region and tells from where to where it is committed; nothing when there is none.
-    fn region(&self, at: usize, census: &mut Census) -> Option<Option<(usize, usize)>> {
+    /// Counts one region; `false` when there is none.
+    fn region(&self, at: usize, census: &mut Census) -> Option<bool> {
         let field = |offset: u32| self.word(at + offset as usize);
         let of = &self.layout.region;
         let base = field(of.base)?;
         if base == 0 {
-            return Some(None);
+            return Some(false);
         }
         let (first, committed) = (field(of.first)?, field(of.committed)?);
         let (states, record) = (field(of.states)?, of.record as usize);
@@ -339,8 +329,7 @@ impl<P: Peek> Walk<'_, P> {
                 }
             }
         }
-        let start = base.wrapping_add(first);
-        Some(Some((start, start.wrapping_add(committed * BANK))))
+        Some(true)
     }
 
     fn bank(&self, used: u32, tags: usize, descriptors: usize, census: &mut Census) -> Option<()> {
@@ -401,47 +390,15 @@ impl<P: Peek> Walk<'_, P> {
             0 => census.caches_idle += 1,
             _ => census.caches += 1,
         }
-        let key = read_u64(bytes, layout.cache_key) as usize;
         for (class, sum) in (0..).zip(&mut census.classes) {
             let granted = read_u16(bytes, layout.cache_granted + class * 2) as i64;
             let room = read_u32(bytes, layout.cache_room + class * 4) as i32 as i64;
-            let freed = (granted - room).clamp(0, granted + 1) as u64;
-            let head = read_u64(bytes, layout.cache_heads + class * 8) as usize;
-            let stacked = match head {
-                0 => 0,
-                _ => self.stacked(
-                    head,
-                    key,
-                    read_u16(bytes, layout.cache_loaded + class * 2).min(LONGEST),
-                ),
-            };
+            let stacked = (granted - room).clamp(0, granted + 1) as u64;
+            let spare = read_u16(bytes, layout.cache_spare_len + class * 2) as u64;
             let held = read_u16(bytes, layout.cache_held + class * 2) as u64;
             let outbox = read_u16(bytes, layout.cache_outbox_len + class * 2) as u64;
-            sum.cached = (sum.cached + freed + stacked + held + outbox).min(sum.blocks - sum.free);
+            sum.cached = (sum.cached + stacked + spare + held + outbox).min(sum.blocks - sum.free);
         }
-    }
-
-    /// How many blocks hang on a head, `most` at most, and as far as each carries its mark, which is what leads to it.
-    fn stacked(&self, head: usize, key: usize, most: u16) -> u64 {
-        let (mut link, mut len) = (head, 0);
-        while link != 0 && len < most as u64 {
-            let mut block = [0; 16];
-            let at = link ^ key;
-            if !self.is_committed(at)
-                || !self.peek.peek(at, &mut block)
-                || read_u64(&block, 8) as usize != link
-            {
-                break;
-            }
-            link = read_u64(&block, 0) as usize;
-            len += 1;
-        }
-        len
-    }
-
-    /// Whether a block at `at` could be read.
-    fn is_committed(&self, at: usize) -> bool {
-        at.is_multiple_of(16) && self.committed.iter().any(|&(start, end)| start <= at && at < end)
     }
 }
 

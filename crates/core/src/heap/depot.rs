@@ -8,7 +8,7 @@
 //! Magazines after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, with one difference: nobody
 //! has to bring a magazine back. The purger takes a whole depot whenever its owner made little use of
 //! it, and turns its blocks into bits; so a thread that frees a million blocks pays for none of them,
-//! and one that falls idle keeps next to nothing: its stacks.
+//! and one that falls idle keeps nothing.
 //!
 //! Invariant: only the owner ever makes the word non-zero, and it does so only while it holds what
 //! was there before: it takes the list out, changes it, puts it back. Everybody else only takes the

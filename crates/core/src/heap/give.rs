@@ -1,8 +1,8 @@
 //! What happens when a stack runs full, and every other way by which blocks leave a cache.
 //!
 //! ```text
-//! full:     goes to the depot as it is                                       O(1)
-//!           or, when depots hold enough or its blocks are too small for that, goes back to bits step by step
+//! full:     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
+//!           or, when depots hold enough, goes back to bits, at most 64 blocks at once
 //! growing:  for each new slab, as much of other classes' depots goes back to bits
 //! foreign:  a block of another cache's slab goes back to its bits: `outbox`
 //! idle:     the purger turns depots into bits
@@ -10,13 +10,13 @@
 //!
 //! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
 //! went (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, hold a second stack back instead; but nobody can take that
-//! from a thread that rests). Blocks go back to bits in steps of [`STEP`] words: the worst call is short.
+//! from a thread that rests). Blocks go back to bits in steps of about [`STEP`]: the worst call is short.
 
 use super::cache::{Block, Cache};
 use super::depot::{HEADER, Magazine};
 use super::node_heap::{Misuse, NodeHeap};
 use super::purge::Purged;
-use super::refill::{Busy, limit};
+use super::refill::{Busy, STEP, grant, limit};
 use super::slab::Slab;
 use crate::frames::UNIT;
 use crate::machine::Machine;
@@ -26,8 +26,6 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
-/// Words of bits that one call gives blocks back to: some hundred instructions each.
-const STEP: usize = 8;
 /// Bytes given back before the heap is told.
 const GIVEN_BYTES: usize = 256 * 1024;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
@@ -39,21 +37,38 @@ const STOCK_BYTES: usize = 32 << 20;
 const WORTH_ANOTHER_ROUND: usize = 1 << 20;
 
 impl<M: Machine> NodeHeap<M> {
-    /// What was freed is a full stack: it leaves.
+    /// Makes room in a stack that is full.
     #[cold]
     pub fn overflow(&self, cache: &Cache, class: usize) {
         let _busy = Busy::new(cache);
-        let (full, len) = cache.take_all_freed(class);
+        let (last, key) = (cache.stack(class), cache.key.get());
+        // All but the block that did not fit any more, with which a new stack begins.
+        let len = stack_len(cache, class) - 1;
+        // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
+        let full = unsafe { Block::next(last, key) };
+        // SAFETY: as above.
+        unsafe { Block::link(last, ptr::null_mut(), key) };
         let stocked = is_stocked(cache);
-        let granted = if stocked { short_limit(class) } else { limit(class) };
-        cache.grant(class, granted, ptr::null_mut(), 0);
-        if !stocked && size_of_class(class) >= HEADER {
-            self.set_aside(cache, class, full, len);
+        grant(cache, class, if stocked { short_limit(class) } else { limit(class) }, 1);
+        if stocked {
+            return self.part_with(cache, class, full, len);
+        }
+        if size_of_class(class) >= HEADER {
+            return self.set_aside(cache, class, full, len);
+        }
+        let spare = cache.spare.at(class).replace(full);
+        cache.spare_len.at(class).set(len as u16);
+        if !spare.is_null() {
+            self.give_or_note(Some(cache), spare, usize::MAX);
+        }
+    }
+
+    /// A stack goes back to bits because depots hold enough.
+    fn part_with(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
+        if len <= STEP {
+            self.give_or_note(Some(cache), stack, usize::MAX);
         } else {
-            let (rest, given) = self.give_or_note(Some(cache), full, STEP);
-            // None is left either if there was misuse, and then nobody knows how many were given.
-            let left = if rest.is_null() { 0 } else { len.saturating_sub(given) };
-            cache.grant(class, granted, rest, left);
+            self.set_aside(cache, class, stack, len);
         }
     }
 
@@ -134,38 +149,31 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Gives everything that the cache holds for itself back to bits, and frees slabs that are empty.
     #[cold]
-    pub fn give_all(&self, cache: &Cache) {
+    pub(super) fn give_all(&self, cache: &Cache) {
         let _busy = Busy::new(cache);
-        self.stow_all(cache);
         for class in 0..CLASSES {
+            self.stow(cache, class);
             self.give_depot(Some(cache), cache, class);
         }
         self.drain(cache);
-        self.retire_free(cache);
-    }
-
-    /// Puts both stacks of every class into the depot.
-    pub(super) fn stow_all(&self, cache: &Cache) {
         for class in 0..CLASSES {
-            self.stow(cache, class);
+            self.retire_free(cache, class);
         }
     }
 
-    /// The same of one class.
+    /// Puts both stacks of a class into the depot.
     pub(super) fn stow(&self, cache: &Cache, class: usize) {
-        for (stack, len) in [self.take_stack(cache, class), cache.take_all_freed(class)] {
-            if !stack.is_null() {
-                self.set_aside(cache, class, stack, len);
-            }
+        let len = stack_len(cache, class);
+        let stack = cache.take_stack(class);
+        if !stack.is_null() {
+            grant(cache, class, limit(class), 0);
+            self.set_aside(cache, class, stack, len);
         }
-    }
-
-    /// As [`Cache::take_stack`]. A stack without an end is noted, and lost.
-    pub(super) fn take_stack(&self, cache: &Cache, class: usize) -> (*mut Block, usize) {
-        cache.take_stack(class).unwrap_or_else(|block| {
-            self.note(Misuse::DoubleFree, block.addr());
-            (ptr::null_mut(), 0)
-        })
+        let spare = cache.spare.at(class).replace(ptr::null_mut());
+        if !spare.is_null() {
+            let len = cache.spare_len.at(class).replace(0) as usize;
+            self.set_aside(cache, class, spare, len);
+        }
     }
 
     /// Turns a depot into bits; how many bytes. `by` is the cache of the calling thread, if it has one.
@@ -187,9 +195,8 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Turns those depots into bits of which more than half was not asked for since the last visit
-    /// (`at_once`: all of them), of every cache. Stacks of idle caches become depots before.
+    /// (`at_once`: all of them), of every cache.
     pub(super) fn empty_depots(&self, at_once: bool, done: &mut Purged) {
-        self.each_idle(|cache| self.stow_all(cache));
         let mut left = 0;
         let mut cache = self.with_registry(|threads| threads.registry.all);
         // SAFETY: caches live for ever, and their order never changes once they are listed.
@@ -226,8 +233,8 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie
-    /// in one word of bits together: to `most` words, at most. Answers the rest of the
-    /// list and how many blocks were given. `by` is the cache of the calling thread, if it has one.
+    /// in one word of bits together, until `most` or a few more are given. Answers the rest of the
+    /// list and how many were given. `by` is the cache of the calling thread, if it has one.
     fn give_up_to(
         &self,
         by: Option<&Cache>,
@@ -236,8 +243,8 @@ impl<M: Machine> NodeHeap<M> {
     ) -> Result<(*mut Block, usize), (Misuse, *mut Block)> {
         let key = self.key();
         let mut region = self.runs.primary(by.map_or(Home::ANYWHERE, |cache| cache.home.get()));
-        let (mut given, mut bytes, mut words) = (0, 0, 0);
-        while !block.is_null() && words < most {
+        let (mut given, mut bytes) = (0, 0);
+        while !block.is_null() && given < most {
             if !region.contains(block.addr()) {
                 region = self.runs.region_of(block.addr()).ok_or((Misuse::NotABlock, block))?;
             }
@@ -246,7 +253,6 @@ impl<M: Machine> NodeHeap<M> {
             let it = unsafe { &*slab };
             let size = it.class().size();
             let some = self.give_some(by, it, key, &mut block).map_err(|why| (why, block))?;
-            words += 1;
             given += some;
             bytes += some * size;
         }
@@ -349,17 +355,8 @@ fn short_limit(class: usize) -> usize {
     (limit(class) / 4).max(1)
 }
 
-/// Bytes in both stacks of every class, at most.
-pub(super) fn stacked(cache: &Cache) -> usize {
-    let len = |class| {
-        let loaded = if cache.stack(class).is_null() { 0 } else { cache.loaded.at(class).get() };
-        loaded as usize + freed_len(cache, class)
-    };
-    (0..CLASSES).map(|class| len(class) * size_of_class(class)).sum()
-}
-
-/// How many blocks were freed and are not in the depot yet.
-pub(super) fn freed_len(cache: &Cache, class: usize) -> usize {
+/// How many blocks the stack in use holds.
+pub(super) fn stack_len(cache: &Cache, class: usize) -> usize {
     (cache.granted.at(class).get() as i32 - cache.room.at(class).get()) as usize
 }
 

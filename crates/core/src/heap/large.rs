@@ -129,7 +129,7 @@ impl<M: Machine> NodeHeap<M> {
         large.zeroed.set(zeroed);
         // SAFETY: the region contains the run.
         unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
-        if run.address - region.base() >= cache.reach.get() {
+        if run.address - region.base() >= cache.known.get() {
             self.refresh(cache);
         }
         Some(run)

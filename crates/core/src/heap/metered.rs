@@ -1,14 +1,16 @@
 //! Caches whose allocations are counted, one by one and by class, though the hot path counts nothing.
 //!
-//! What is freed goes to another stack than the one that allocations take from, so what a program allocates between two
-//! refills is what the stack held when it was installed. Whoever meters pays for a whole stack then; where the count
-//! shall end within a stack, the stack is cut there.
+//! What a program allocates between two refills of a stack is what the stack held, if nothing came back to it
+//! meanwhile. So the frees of a metered cache go to the spare stack instead: its `reach` is 0, by which every free
+//! takes the cold call, and there it finds `known`. Allocations stay hot, and whoever meters pays for a whole stack
+//! when it is installed; where the count shall end within a stack, the stack is cut there.
 //!
 //! The heap's profile is made of this: an allocation that it wants to see is one that finds its stack empty.
 
 use super::cache::{Block, Cache};
+use super::give::{is_stocked, stack_len};
 use super::node_heap::NodeHeap;
-use super::refill::{Busy, limit};
+use super::refill::{Busy, STEP, grant, limit_aside};
 use crate::machine::Machine;
 use crate::row::Row;
 use crate::size_class::SizeClass;
@@ -24,6 +26,7 @@ impl Cache {
     /// From now on, until its thread leaves it: before its first allocation.
     pub fn meter(&self) {
         self.metered.set(true);
+        self.reach.set(0);
     }
 }
 
@@ -34,52 +37,86 @@ impl<M: Machine> NodeHeap<M> {
         let block = self.allocate_class(cache, class);
         if !block.is_null() {
             *left = left.saturating_sub(1);
-            let have = (cache.loaded.at(class.index()).get() as usize).saturating_sub(1);
-            let len = have.min(*left as usize);
-            if have > len {
-                self.cut(cache, class.index(), len, have - len);
-            }
+            let len = stack_len(cache, class.index()).min(*left as usize);
+            self.keep(cache, class, len);
             *left -= len as u32;
         }
         block
     }
 
-    /// Takes all of the stack of a class from a cache that is metered from now on.
-    pub fn keep_none(&self, cache: &Cache, class: SizeClass) {
-        let (stack, len) = self.take_stack(cache, class.index());
-        if !stack.is_null() {
-            self.put_off(cache, class.index(), stack, len);
-        }
-    }
-
-    /// Leaves `len` blocks in the stack of a class, which has `more` than that.
-    fn cut(&self, cache: &Cache, class: usize, len: usize, more: usize) {
+    /// Leaves `len` blocks in the stack of a metered cache; the rest waits in the spare stack.
+    pub fn keep(&self, cache: &Cache, class: SizeClass, len: usize) {
         let _busy = Busy::new(cache);
-        let key = cache.key.get();
-        let first = cache.stack(class);
-        let mut last = ptr::null_mut();
-        let mut rest = first;
-        for _ in 0..len {
-            last = rest;
-            // SAFETY: the stack is the cache's, and longer than that.
-            rest = unsafe { Block::next(rest, key) };
+        let (index, have) = (class.index(), stack_len(cache, class.index()));
+        if have <= len {
+            return;
         }
-        if last.is_null() {
-            cache.set_stack(class, last, 0);
+        let rest = cut(cache, index, len);
+        grant(cache, index, len, len);
+        if cache.spare.at(index).get().is_null() {
+            cache.spare.at(index).set(rest);
+            cache.spare_len.at(index).set((have - len) as u16);
         } else {
-            // SAFETY: as above: the last one that stays.
-            unsafe { Block::link(last, ptr::null_mut(), key) };
-            cache.set_stack(class, first, len);
+            self.set_aside(cache, index, rest, have - len);
         }
-        self.put_off(cache, class, rest, more);
     }
 
-    /// What was not paid for waits with what was freed.
-    fn put_off(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
-        let (freed, freed_len) = cache.take_all_freed(class);
-        cache.grant(class, limit(class), stack, len);
-        if !freed.is_null() {
-            self.set_aside(cache, class, freed, freed_len);
+    /// Frees a block of a metered cache's own slabs; `false`, and nothing done, for every other address.
+    ///
+    /// # Safety
+    /// As for [`Cache::give`].
+    #[inline(always)]
+    pub unsafe fn give_metered(&self, cache: &Cache, address: *mut u8) -> bool {
+        let Some((block, class)) = cache.own_block(address, cache.known.get()) else {
+            return false;
+        };
+        self.put_aside(cache, block, class);
+        true
+    }
+
+    /// Puts a free block of the cache's own slabs onto the spare stack.
+    #[inline(always)]
+    pub(super) fn put_aside(&self, cache: &Cache, block: *mut Block, class: usize) {
+        // SAFETY: classes are below CLASSES, the length of both.
+        let (spare, len) =
+            unsafe { (cache.spare.get_unchecked(class), cache.spare_len.get_unchecked(class)) };
+        // SAFETY: the block is free, and the cache's.
+        unsafe { Block::link(block, spare.get(), cache.key.get()) };
+        spare.set(block);
+        len.set(len.get() + 1);
+        if len.get() as usize >= limit_aside(class) {
+            self.put_off(cache, class);
         }
+    }
+
+    /// The spare stack is full: into the depot with it, or back to bits.
+    #[cold]
+    #[inline(never)]
+    fn put_off(&self, cache: &Cache, class: usize) {
+        let _busy = Busy::new(cache);
+        let stack = cache.spare.at(class).replace(ptr::null_mut());
+        let len = cache.spare_len.at(class).replace(0) as usize;
+        if is_stocked(cache) && len <= STEP {
+            self.give_or_note(Some(cache), stack, usize::MAX);
+        } else {
+            self.set_aside(cache, class, stack, len);
+        }
+    }
+}
+
+/// Cuts the stack of a class, which is longer, behind its first `len` blocks; the first of the others.
+fn cut(cache: &Cache, class: usize, len: usize) -> *mut Block {
+    let key = cache.key.get();
+    let Some(more) = len.checked_sub(1) else { return cache.take_stack(class) };
+    let mut last = cache.stack(class);
+    for _ in 0..more {
+        // SAFETY: the stack is the cache's, and longer than that.
+        last = unsafe { Block::next(last, key) };
+    }
+    // SAFETY: as above: the last one that stays, and the one behind it.
+    unsafe {
+        let rest = Block::next(last, key);
+        Block::link(last, ptr::null_mut(), key);
+        rest
     }
 }

@@ -1,9 +1,9 @@
 //! The malloc: how threads share blocks.
 //!
 //! ```text
-//! cache       one a thread: two stacks of free blocks for every class       hot, no atomics
-//! refill      what happens when there is nothing to allocate                cold from here on
-//! give        what happens when as much was freed as a stack may hold
+//! cache       one a thread: a stack of free blocks for every class          hot, no atomics
+//! refill      what happens when such a stack runs empty                     cold from here on
+//! give        what happens when it runs full
 //! outbox      blocks of other threads' slabs, on their way home
 //! depot       full stacks set aside                          (lock-free, one word a class)
 //! lists       the slabs of a cache, and news of them
@@ -23,7 +23,7 @@
 //! tag         what the free path learns from one word: owner and class, or what else lies there
 //! ```
 //!
-//! A block is in exactly one of four places: with the program; in a stack or the depot
+//! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
 //! of the cache that owns its slab; in the outbox of another cache; a set bit of its slab. Links lie
 //! in the block itself only in the second and third, so that everything else about free memory can
 //! be read, checked and returned without touching it.

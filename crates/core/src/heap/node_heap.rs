@@ -12,7 +12,6 @@
 //! block is handed out or given back; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
-use super::give::stacked;
 use super::refill;
 use super::slab::Slab;
 use super::tag::Tag;
@@ -53,7 +52,7 @@ pub(super) struct Registry {
 pub(super) struct Waiting {
     /// Caches without a thread, last in first.
     pub(super) idle: *mut Cache,
-    /// Memory not yet made into caches.
+    /// Pages not yet made into caches.
     fresh: *mut Cache,
     fresh_len: usize,
 }
@@ -320,16 +319,16 @@ impl<M: Machine> NodeHeap<M> {
                 // SAFETY: the unit was just handed to us.
                 unsafe { ptr::write_bytes(run.address as *mut u8, 0, UNIT) };
             }
-            waiting.fresh = ptr::with_exposed_provenance_mut(run.address + Cache::FIRST_AT);
-            waiting.fresh_len = (UNIT - Cache::FIRST_AT) / size_of::<Cache>();
+            waiting.fresh = ptr::with_exposed_provenance_mut(run.address);
+            waiting.fresh_len = UNIT / size_of::<Cache>();
         }
         let new = waiting.fresh;
         waiting.fresh = new.wrapping_add(1);
         waiting.fresh_len -= 1;
-        // SAFETY: its bytes are ours, aligned, and zero, which is a valid cache.
+        // SAFETY: the page is ours, aligned, and zero, which is a valid cache.
         let cache = unsafe { &*new };
         for class in 0..CLASSES {
-            cache.allow(class, refill::limit(class));
+            refill::grant(cache, class, refill::limit(class), 0);
             cache.batch.at(class).set(refill::first_batch(class));
         }
         cache.key.set(self.key.load(Ordering::Relaxed));
@@ -342,18 +341,22 @@ impl<M: Machine> NodeHeap<M> {
     pub(super) fn refresh(&self, cache: &Cache) {
         let primary = self.runs.primary(cache.home.get());
         cache.base.set(primary.base());
-        cache.reach.set(primary.reach());
+        cache.known.set(primary.reach());
+        cache.reach.set(if cache.is_metered() { 0 } else { primary.reach() });
     }
 
-    /// Takes the cache of a thread that exits: sends what it holds for others, frees what holds no block, and
-    /// leaves the rest, its stacks as they are, for the next thread, for adoption, and for the purger.
+    /// Takes the cache of a thread that exits: sets its stacks aside, frees what holds no block, and
+    /// leaves the rest for the next thread, for adoption, and for the purger.
     pub fn detach(&self, cache: &Cache) {
         cache.busy.set(true);
+        for class in 0..CLASSES {
+            self.stow(cache, class);
+        }
         self.send_all(cache);
         self.drain(cache);
-        self.retire_free(cache);
-        // The purger shall come for it, if nobody else does.
-        self.account(cache, stacked(cache));
+        for class in 0..CLASSES {
+            self.retire_free(cache, class);
+        }
         self.with_registry(|threads| {
             cache.attached.set(false);
             cache.metered.set(false);
@@ -422,7 +425,7 @@ impl<M: Machine> NodeHeap<M> {
         let tag = unsafe { region.tag(at) }.load(Ordering::Relaxed);
         match Tag::decode(tag) {
             Tag::Slab(owner, class) => {
-                if at - region.base() >= cache.reach.get() {
+                if at - region.base() >= cache.known.get() {
                     self.refresh(cache);
                 }
                 let block: *mut Block = address.cast();
@@ -454,7 +457,9 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Puts a block of the cache's own slabs, that nobody uses any more, back into the cache.
     fn put_back(&self, cache: &Cache, block: *mut Block, class: usize) {
-        if let Freed::Full(class) = cache.push(block, class) {
+        if cache.is_metered() {
+            self.put_aside(cache, block, class);
+        } else if let Freed::Full(class) = cache.push(block, class) {
             self.overflow(cache, class);
         }
     }

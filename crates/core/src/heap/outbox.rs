@@ -103,7 +103,7 @@ impl Cache {
     /// As for [`Cache::give`].
     #[inline(always)]
     pub unsafe fn collect(&self, address: *mut u8) -> Collected {
-        let Some(tag) = self.tag_of(address) else { return Collected::Not };
+        let Some(tag) = self.tag_within(address, self.known.get()) else { return Collected::Not };
         let Tag::Slab(owner, class) = Tag::decode(tag) else { return Collected::Not };
         let block: *mut Block = address.cast();
         if tag & SPARSE != 0 || ptr::eq(owner, self) {

@@ -9,13 +9,13 @@
 //! Hysteresis: a slab whose free count changed since the last round is left alone, and pages purged
 //! already are remembered until a block in them is taken.
 
-use super::cache::Cache;
 use super::node_heap::NodeHeap;
 use super::slab::{Held, Slab};
 use super::tag::SPARSE;
 use crate::frames::{UNIT, region::Region};
 use crate::machine::Machine;
 use crate::row::Row;
+use crate::size_class::CLASSES;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -64,23 +64,18 @@ impl<M: Machine> NodeHeap<M> {
     /// Idle caches hear the news, and their empty slabs become free units; `all` of what they set aside
     /// becomes bits before, so that they keep none that is empty.
     pub(super) fn drain_idle(&self, all: bool) {
-        self.each_idle(|cache| {
-            if all {
-                self.give_all(cache);
-            } else {
-                self.drain(cache);
-                self.retire_free(cache);
-            }
-        });
-    }
-
-    /// Visits every idle cache; nobody takes one meanwhile.
-    pub(super) fn each_idle(&self, visit: impl Fn(&Cache)) {
         self.with_registry(|threads| {
             for mut idle in threads.idle() {
-                // SAFETY: caches live for ever; idle ones are touched under this lock only.
-                while let Some(cache) = unsafe { idle.as_ref() } {
-                    visit(cache);
+                while !idle.is_null() {
+                    // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                    let cache = unsafe { &*idle };
+                    for class in (0..CLASSES).filter(|_| all) {
+                        self.give_depot(Some(cache), cache, class);
+                    }
+                    self.drain(cache);
+                    for class in 0..CLASSES {
+                        self.retire_free(cache, class);
+                    }
                     idle = cache.next_idle.get();
                 }
             }

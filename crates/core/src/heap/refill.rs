@@ -1,7 +1,7 @@
-//! What happens when nothing is left to allocate: where the next blocks come from.
+//! What happens when a stack runs empty: where the next blocks come from.
 //!
 //! ```text
-//! 1 what was freed since   2 a magazine of the depot   3 bits of listed slabs
+//! 1 the spare stack   2 a magazine of the depot   3 bits of listed slabs
 //! 4 an idle cache's slab   5 a new slab, for which something else is given back: `give`
 //! ```
 //!
@@ -9,7 +9,6 @@
 //! blocks at a time, so that few pages are touched before the program does.
 
 use super::cache::Cache;
-use super::give::freed_len;
 use super::huge::{A_SLAB, count_slab};
 use super::lists::link;
 use super::node_heap::NodeHeap;
@@ -20,25 +19,26 @@ use crate::place::Home;
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
+use core::ptr;
 use core::sync::atomic::Ordering;
 
-/// Bytes that may be freed before they count as a full stack; what is allocated meanwhile is not taken off.
+/// Bytes a full stack holds.
 const STACK_BYTES: usize = 16 * 1024;
-/// Blocks that may be, at most: a full stack has one more.
-const STACK_LEN: usize = 255;
-/// Bytes the first refill of a class takes: few pages are touched before the program does, but a program that frees what it
-/// has just allocated seldom comes to the end of it.
-const FIRST_BATCH_BYTES: usize = 1024;
-/// Bytes a refill from bits takes at most, and blocks.
+/// Blocks a full stack holds at most.
+const STACK_LEN: usize = 256;
+/// Bytes the first refill of a class takes: few pages are touched before the program does.
+const FIRST_BATCH_BYTES: usize = 512;
+/// Blocks that one call moves between a stack and slabs, at most.
+pub(super) const STEP: usize = 64;
+/// Bytes a refill takes at most.
 const BATCH_BYTES: usize = 8 * 1024;
-const BATCH_LEN: usize = 64;
 
-/// How many blocks may be freed before a stack is full, by class.
+/// How many blocks a full stack holds, by class.
 static LIMITS: [u16; CLASSES] = table(STACK_BYTES, STACK_LEN);
 /// How many blocks a refill takes at most, by class.
-static BATCHES: [u16; CLASSES] = table(BATCH_BYTES, BATCH_LEN);
+static BATCHES: [u16; CLASSES] = table(BATCH_BYTES, STEP);
 /// How many blocks the first refill takes, by class.
-static FIRST_BATCHES: [u16; CLASSES] = table(FIRST_BATCH_BYTES, BATCH_LEN);
+static FIRST_BATCHES: [u16; CLASSES] = table(FIRST_BATCH_BYTES, STEP);
 
 /// How many blocks of each class make up `bytes`, from one to `most`.
 const fn table(bytes: usize, most: usize) -> [u16; CLASSES] {
@@ -55,10 +55,18 @@ const fn table(bytes: usize, most: usize) -> [u16; CLASSES] {
     table
 }
 
-/// How many blocks of a class may be freed before they are a full stack.
+/// How many blocks of a class a full stack holds.
 #[inline]
 pub(super) fn limit(class: usize) -> usize {
-    *LIMITS.at(class) as usize
+    // Those of the smallest class cannot carry a magazine's header and go back to bits, in one step.
+    if class == 0 { STEP } else { *LIMITS.at(class) as usize }
+}
+
+/// How many blocks of a class a metered cache sets aside: those of the smallest class as well, in one step.
+#[inline(always)]
+pub(super) fn limit_aside(class: usize) -> usize {
+    // SAFETY: callers pass a class below CLASSES, the table's length.
+    unsafe { *LIMITS.as_ptr().add(class) as usize }
 }
 
 /// How many blocks of a class a refill takes at most.
@@ -94,16 +102,17 @@ impl<M: Machine> NodeHeap<M> {
         let _busy = Busy::new(cache);
         self.look_around(cache);
         let index = class.index();
-        if (!cache.is_metered() || is_long(cache, index)) && cache.turn_over(index) {
+        if (!cache.is_metered() || is_long(cache, index)) && take_spare(cache, index) {
             return;
         }
         self.drain(cache);
         if let Some((magazine, len)) = self.fetch(cache, index) {
-            return cache.set_stack(index, magazine, len);
+            cache.set_stack(index, magazine);
+            return grant(cache, index, len.max(limit(index)), len);
         }
         self.refill_from_bits(cache, class);
         if cache.stack(index).is_null() {
-            cache.turn_over(index);
+            take_spare(cache, index);
         }
     }
 
@@ -111,14 +120,13 @@ impl<M: Machine> NodeHeap<M> {
         let index = class.index();
         let want = cache.batch.at(index).get() as usize;
         cache.batch.at(index).set((want * 2).min(*BATCHES.at(index) as usize) as u8);
-        let (mut chain, mut searched) = (Chain::new(cache.key.get()), false);
+        let mut chain = Chain::new(cache.key.get());
         while chain.len * 2 < want {
             let slab = cache.slabs.at(index).get();
             if slab.is_null() {
                 if chain.len != 0 || !self.find_slab(cache, class) {
                     break;
                 }
-                searched = true;
                 continue;
             }
             // SAFETY: listed slabs are alive and ours.
@@ -128,9 +136,9 @@ impl<M: Machine> NodeHeap<M> {
                 self.forget(cache, slab);
             }
         }
-        cache.set_stack(index, chain.close(), chain.len);
-        // A call that cut a slab has taken long enough: the next one pays.
-        if !searched && cache.debt.get() != 0 {
+        grant(cache, index, limit(index), chain.len);
+        cache.set_stack(index, chain.close());
+        if cache.debt.get() != 0 {
             self.repay(cache, index);
         }
     }
@@ -145,12 +153,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Lists a slab of `class` with free blocks: one that an idle cache has, else a new one.
     fn find_slab(&self, cache: &Cache, class: SizeClass) -> bool {
-        let is_listed = || !cache.slabs.at(class.index()).get().is_null();
-        // Without memory for a new one, what this cache and idle ones had in stacks has become bits.
-        self.adopt(cache, class)
-            || self.cut_slab(cache, class)
-            || is_listed()
-            || self.adopt(cache, class)
+        self.adopt(cache, class) || self.cut_slab(cache, class)
     }
 
     fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {
@@ -167,7 +170,7 @@ impl<M: Machine> NodeHeap<M> {
         unsafe { region.tag(run.address) }.store(tag::of_slab(cache, class), Ordering::Release);
         it.vacancy.start(it.blocks());
         link(cache, slab, class);
-        if run.address - region.base() >= cache.reach.get() {
+        if run.address - region.base() >= cache.known.get() {
             self.refresh(cache);
         }
         self.borrow(cache, class.index());
@@ -177,8 +180,26 @@ impl<M: Machine> NodeHeap<M> {
     }
 }
 
-/// Whether what was freed is worth a refill of a metered cache, whose stacks must be paid for: half as long as what
-/// bits give at most. A shorter one grows until it is, while bits fill the other.
+/// Makes the spare stack the one in use, which is empty; `false` if there is none.
+fn take_spare(cache: &Cache, class: usize) -> bool {
+    let spare = cache.spare.at(class).replace(ptr::null_mut());
+    if spare.is_null() {
+        return false;
+    }
+    cache.set_stack(class, spare);
+    let len = cache.spare_len.at(class).replace(0) as usize;
+    grant(cache, class, len.max(limit(class)), len);
+    true
+}
+
+/// Whether a metered cache's spare stack, to which frees go, is worth changing places with the empty one: half as long
+/// as what a refill from bits gives at most. A shorter one grows until it is, while bits fill the other.
 fn is_long(cache: &Cache, class: usize) -> bool {
-    freed_len(cache, class) * 2 >= longest_batch(class)
+    cache.spare_len.at(class).get() * 2 >= *BATCHES.at(class)
+}
+
+/// Lets the stack of a class, which holds `len` blocks, grow to `granted`.
+pub(super) fn grant(cache: &Cache, class: usize, granted: usize, len: usize) {
+    cache.granted.at(class).set(granted as u16);
+    cache.room.at(class).set(granted as i32 - len as i32);
 }

@@ -45,7 +45,7 @@ impl Meter {
     pub fn go_to(&self, cache: &Cache) {
         cache.meter();
         for (left, class) in self.left.iter().zip(SizeClass::all()) {
-            HEAP.keep_none(cache, class);
+            HEAP.keep(cache, class, 0);
             left.set(gap(class));
         }
     }
