@@ -110,6 +110,13 @@ fn little_of_the_code_is_in_memory() {
     assert!((52..=128).contains(&resident), "{resident} KiB");
 }
 
+/// `sections.ld` names the sections of both. Were one called otherwise, say after another alias, it would be passed over
+/// without a word.
+fn the_hot_path_lies_where_it_was_put() {
+    let output = support::run(&compile("placed.c"), &[], &[]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "32 0");
+}
+
 freehold_testkit::trials! {
     the_standards_answers,
     operator_new_throws_and_handles,
@@ -124,4 +131,5 @@ freehold_testkit::trials! {
     a_bad_option_is_a_warning,
     no_start_up_code,
     little_of_the_code_is_in_memory,
+    the_hot_path_lies_where_it_was_put,
 }
