@@ -1,4 +1,5 @@
-//! Latency of single calls (`latency.c`): percentiles of malloc and free, medians over the rounds.
+//! Latency of single calls (`latency.c`): percentiles of malloc, of malloc and the
+//! first writes into the block, and of free, medians over the rounds.
 
 use super::allocators::Allocator;
 use super::launch::{self, Job};
@@ -9,6 +10,9 @@ use super::summary::number;
 use super::table::Table;
 use serde_json::{Value, json};
 
+/// What is timed, as the program names it, and as the table does.
+const CALLS: &[(&str, &str)] =
+    &[("malloc", "malloc"), ("malloc_and_touch", "malloc+touch"), ("free", "free")];
 const POINTS: &[&str] = &["p50", "p99", "p99.9", "p99.99", "max"];
 
 /// Runs `rounds` interleaved rounds and returns the table, and whether all runs counted.
@@ -46,12 +50,12 @@ fn table(allocators: &[Allocator], results: &[Vec<Value>], ops: &str) -> Table {
          the clock's own cost of {} ns is included)",
         number(clock)
     );
-    let head = ["malloc", "free"]
+    let head = CALLS
         .iter()
-        .flat_map(|call| POINTS.iter().map(move |point| format!("{call} {point}")));
+        .flat_map(|(_, call)| POINTS.iter().map(move |point| format!("{call} {point}")));
     let mut table = Table::new(title, ["allocator".to_owned()].into_iter().chain(head));
     for (allocator, runs) in allocators.iter().zip(results) {
-        let cells = ["malloc", "free"].iter().flat_map(|call| {
+        let cells = CALLS.iter().flat_map(|(call, _)| {
             POINTS.iter().map(move |point| number(median(runs, |result| &result[*call][*point])))
         });
         table.push([allocator.name.clone()].into_iter().chain(cells));
