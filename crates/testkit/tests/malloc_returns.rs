@@ -3,6 +3,7 @@
 
 use freehold_core::frames::{BANK, UNIT};
 use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::size_class::SizeClass;
 use freehold_testkit::failing_machine::FailingMachine;
 
 const MIB: usize = 1 << 20;
@@ -92,6 +93,56 @@ fn slabs_that_others_have_emptied_are_given_back_while_their_owner_rests() {
     assert_eq!(heap.usage().used.abs_diff(full), 0);
     free(&heap, owner, blocks);
     heap.check().expect("whole");
+}
+
+#[test]
+fn stacks_of_a_thread_that_ends_go_to_the_next_or_back() {
+    let heap = heap();
+    let first = heap.attach().expect("memory");
+    let used = heap.usage().used;
+    let blocks = fill(&heap, first, 100, 3000);
+    free(&heap, first, blocks.clone());
+    heap.detach(first);
+    assert_eq!(heap.census().blocks(), 0);
+    let next = heap.attach().expect("memory");
+    let first = next.take_small(100);
+    assert!(!first.is_null(), "nothing is to be done before its first allocation");
+    let mut again = fill(&heap, next, 100, 6400);
+    again.push(first);
+    assert!(blocks.iter().all(|block| again.contains(block)), "they were in its stacks");
+    free(&heap, next, again);
+    heap.detach(next);
+    rest(&heap);
+    assert_eq!(heap.usage().used, used);
+    heap.check().expect("whole");
+}
+
+/// Without memory for another slab: they were turned into bits, and the request refused all the same.
+#[test]
+fn stacks_of_a_thread_that_ended_serve_when_memory_is_short() {
+    let heap = heap();
+    let (one, two) = (heap.attach().expect("memory"), heap.attach().expect("memory"));
+    let blocks = fill(&heap, one, 1000, 320_000);
+    heap.set_limit((heap.usage().used + heap.usage().dirty) * UNIT);
+    free(&heap, one, blocks.into_iter().step_by(40));
+    heap.detach(one);
+    assert!(!heap.allocate(two, 1000).is_null());
+}
+
+#[test]
+fn what_many_threads_leave_is_worth_a_round() {
+    let heap = heap();
+    let caches: Vec<_> = (0..64).map(|_| heap.attach().expect("memory")).collect();
+    for cache in &caches {
+        for class in SizeClass::all() {
+            let blocks = fill(&heap, cache, class.size(), class.size().max(8192));
+            free(&heap, cache, blocks);
+        }
+    }
+    heap.settled();
+    assert!(!heap.wants_purge());
+    caches.into_iter().for_each(|cache| heap.detach(cache));
+    assert!(heap.wants_purge());
 }
 
 #[test]

@@ -156,9 +156,7 @@ impl<M: Machine> NodeHeap<M> {
             self.give_depot(Some(cache), cache, class);
         }
         self.drain(cache);
-        for class in 0..CLASSES {
-            self.retire_free(cache, class);
-        }
+        self.retire_free(cache);
     }
 
     /// Puts both stacks of a class into the depot.
@@ -195,8 +193,9 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Turns those depots into bits of which more than half was not asked for since the last visit
-    /// (`at_once`: all of them), of every cache.
+    /// (`at_once`: all of them), of every cache. Stacks of idle caches become depots before.
     pub(super) fn empty_depots(&self, at_once: bool, done: &mut Purged) {
+        self.each_idle(|cache| (0..CLASSES).for_each(|class| self.stow(cache, class)));
         let mut left = 0;
         let mut cache = self.with_registry(|threads| threads.registry.all);
         // SAFETY: caches live for ever, and their order never changes once they are listed.
@@ -358,6 +357,12 @@ fn short_limit(class: usize) -> usize {
 /// How many blocks the stack in use holds.
 pub(super) fn stack_len(cache: &Cache, class: usize) -> usize {
     (cache.granted.at(class).get() as i32 - cache.room.at(class).get()) as usize
+}
+
+/// Bytes in both stacks of every class.
+pub(super) fn stacked(cache: &Cache) -> usize {
+    let len = |class| stack_len(cache, class) + cache.spare_len.at(class).get() as usize;
+    (0..CLASSES).map(|class| len(class) * size_of_class(class)).sum()
 }
 
 pub(super) fn size_of_class(class: usize) -> usize {

@@ -42,7 +42,8 @@ impl<M: Machine> NodeHeap<M> {
                 let from = unsafe { &*idle };
                 self.drain(from);
                 if from.slabs.at(class.index()).get().is_null() {
-                    // What it set aside becomes bits, and the slabs with these bits are heard of.
+                    // What it has becomes bits, and the slabs with these bits are heard of.
+                    self.stow(from, class.index());
                     self.give_depot(Some(from), from, class.index());
                 }
                 let slab = from.slabs.at(class.index()).get();
@@ -134,15 +135,17 @@ impl<M: Machine> NodeHeap<M> {
         cache.owned.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Retires every listed slab of a class that holds no block.
-    pub(super) fn retire_free(&self, cache: &Cache, class: usize) {
-        let mut slab = cache.slabs.at(class).get();
-        while !slab.is_null() {
-            // SAFETY: listed slabs are alive and ours.
-            let it = unsafe { &*slab };
-            slab = it.next.get();
-            if it.vacancy.free() == it.blocks() {
-                self.retire_any(cache, it);
+    /// Retires every listed slab that holds no block.
+    pub(super) fn retire_free(&self, cache: &Cache) {
+        for first in &cache.slabs {
+            let mut slab = first.get();
+            while !slab.is_null() {
+                // SAFETY: listed slabs are alive and ours.
+                let it = unsafe { &*slab };
+                slab = it.next.get();
+                if it.vacancy.free() == it.blocks() {
+                    self.retire_any(cache, it);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@
 //! block is handed out or given back; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
+use super::give::stacked;
 use super::refill;
 use super::slab::Slab;
 use super::tag::Tag;
@@ -345,18 +346,15 @@ impl<M: Machine> NodeHeap<M> {
         cache.reach.set(if cache.is_metered() { 0 } else { primary.reach() });
     }
 
-    /// Takes the cache of a thread that exits: sets its stacks aside, frees what holds no block, and
-    /// leaves the rest for the next thread, for adoption, and for the purger.
+    /// Takes the cache of a thread that exits: sends what it holds for others, frees what holds no block, and
+    /// leaves the rest, its stacks as they are, for the next thread, for adoption, and for the purger.
     pub fn detach(&self, cache: &Cache) {
         cache.busy.set(true);
-        for class in 0..CLASSES {
-            self.stow(cache, class);
-        }
         self.send_all(cache);
         self.drain(cache);
-        for class in 0..CLASSES {
-            self.retire_free(cache, class);
-        }
+        self.retire_free(cache);
+        // The purger shall come for the stacks, if no thread does.
+        self.account(cache, stacked(cache));
         self.with_registry(|threads| {
             cache.attached.set(false);
             cache.metered.set(false);

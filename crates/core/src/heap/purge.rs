@@ -9,13 +9,13 @@
 //! Hysteresis: a slab whose free count changed since the last round is left alone, and pages purged
 //! already are remembered until a block in them is taken.
 
+use super::cache::Cache;
 use super::node_heap::NodeHeap;
 use super::slab::{Held, Slab};
 use super::tag::SPARSE;
 use crate::frames::{UNIT, region::Region};
 use crate::machine::Machine;
 use crate::row::Row;
-use crate::size_class::CLASSES;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -61,21 +61,26 @@ impl<M: Machine> NodeHeap<M> {
         done
     }
 
-    /// Idle caches hear the news, and their empty slabs become free units; `all` of what they set aside
+    /// Idle caches hear the news, and their empty slabs become free units; `all` of what they hold
     /// becomes bits before, so that they keep none that is empty.
     pub(super) fn drain_idle(&self, all: bool) {
+        self.each_idle(|cache| {
+            if all {
+                self.give_all(cache);
+            } else {
+                self.drain(cache);
+                self.retire_free(cache);
+            }
+        });
+    }
+
+    /// Visits every idle cache; no thread takes one meanwhile.
+    pub(super) fn each_idle(&self, visit: impl Fn(&Cache)) {
         self.with_registry(|threads| {
             for mut idle in threads.idle() {
-                while !idle.is_null() {
-                    // SAFETY: caches live for ever; idle ones are touched under this lock only.
-                    let cache = unsafe { &*idle };
-                    for class in (0..CLASSES).filter(|_| all) {
-                        self.give_depot(Some(cache), cache, class);
-                    }
-                    self.drain(cache);
-                    for class in 0..CLASSES {
-                        self.retire_free(cache, class);
-                    }
+                // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                while let Some(cache) = unsafe { idle.as_ref() } {
+                    visit(cache);
                     idle = cache.next_idle.get();
                 }
             }
