@@ -28,6 +28,9 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 /// Bytes given back before the heap is told.
 const GIVEN_BYTES: usize = 256 * 1024;
+/// Words of bits that one call gives blocks back to for a slab that was cut: some hundred instructions each, if another
+/// thread has them.
+const REPAID_WORDS: usize = 8;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
 const MOST_DEBT: u32 = 4 * UNIT as u32;
 /// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
@@ -136,7 +139,7 @@ impl<M: Machine> NodeHeap<M> {
         let Some((stack, len)) = self.fetch(cache, other) else {
             return unstock(cache, other);
         };
-        let (rest, given) = self.give_or_note(Some(cache), stack, STEP);
+        let (rest, given) = self.give_or_note(Some(cache), stack, REPAID_WORDS);
         if !rest.is_null() {
             self.set_aside(cache, other, rest, len - given);
         } else if cache.held.at(other).load(Ordering::Relaxed) as usize <= limit(other) {
@@ -232,8 +235,8 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie
-    /// in one word of bits together, until `most` or a few more are given. Answers the rest of the
-    /// list and how many were given. `by` is the cache of the calling thread, if it has one.
+    /// in one word of bits together: to `most` words, at most. Answers the rest of the list and how many
+    /// blocks were given. `by` is the cache of the calling thread, if it has one.
     fn give_up_to(
         &self,
         by: Option<&Cache>,
@@ -242,8 +245,8 @@ impl<M: Machine> NodeHeap<M> {
     ) -> Result<(*mut Block, usize), (Misuse, *mut Block)> {
         let key = self.key();
         let mut region = self.runs.primary(by.map_or(Home::ANYWHERE, |cache| cache.home.get()));
-        let (mut given, mut bytes) = (0, 0);
-        while !block.is_null() && given < most {
+        let (mut given, mut bytes, mut words) = (0, 0, 0);
+        while !block.is_null() && words < most {
             if !region.contains(block.addr()) {
                 region = self.runs.region_of(block.addr()).ok_or((Misuse::NotABlock, block))?;
             }
@@ -252,6 +255,7 @@ impl<M: Machine> NodeHeap<M> {
             let it = unsafe { &*slab };
             let size = it.class().size();
             let some = self.give_some(by, it, key, &mut block).map_err(|why| (why, block))?;
+            words += 1;
             given += some;
             bytes += some * size;
         }

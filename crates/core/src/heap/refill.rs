@@ -120,13 +120,14 @@ impl<M: Machine> NodeHeap<M> {
         let index = class.index();
         let want = cache.batch.at(index).get() as usize;
         cache.batch.at(index).set((want * 2).min(*BATCHES.at(index) as usize) as u8);
-        let mut chain = Chain::new(cache.key.get());
+        let (mut chain, mut searched) = (Chain::new(cache.key.get()), false);
         while chain.len * 2 < want {
             let slab = cache.slabs.at(index).get();
             if slab.is_null() {
                 if chain.len != 0 || !self.find_slab(cache, class) {
                     break;
                 }
+                searched = true;
                 continue;
             }
             // SAFETY: listed slabs are alive and ours.
@@ -138,7 +139,8 @@ impl<M: Machine> NodeHeap<M> {
         }
         grant(cache, index, limit(index), chain.len);
         cache.set_stack(index, chain.close());
-        if cache.debt.get() != 0 {
+        // A call that found a slab has taken long enough: the next one pays.
+        if !searched && cache.debt.get() != 0 {
             self.repay(cache, index);
         }
     }
