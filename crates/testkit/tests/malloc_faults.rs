@@ -99,7 +99,7 @@ fn program(fails_at: Option<usize>, operations: usize) -> usize {
         heap.detach(cache);
     }
     assert_eq!(heap.check(), Ok(()), "{what}");
-    // What the cache set aside stays with it, for who comes next, until somebody wants all.
+    // What the cache has in stacks and depots stays with it, for who comes next, until somebody wants all.
     heap.purge(true);
     assert_eq!(heap.check(), Ok(()), "{what}");
     // What stays is one unit of caches.

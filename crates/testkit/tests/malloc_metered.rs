@@ -1,7 +1,7 @@
 //! Metered caches: exactly so many allocations of a class pass as were paid for, whatever is freed meanwhile.
 
 use freehold_core::heap::NodeHeap;
-use freehold_core::size_class::class_of;
+use freehold_core::size_class::{SizeClass, class_of};
 use freehold_testkit::failing_machine::FailingMachine;
 use std::collections::BTreeSet;
 
@@ -14,14 +14,28 @@ impl Random {
     }
 }
 
+/// A thread that frees what it allocated, and ends.
+fn leave_a_stack(heap: &NodeHeap<FailingMachine>, class: SizeClass) {
+    let cache = heap.attach().expect("memory");
+    let blocks: Vec<_> = (0..5).map(|_| heap.allocate_class(cache, class)).collect();
+    for block in blocks {
+        // SAFETY: allocated above, and freed once.
+        unsafe { heap.free(cache, block) }.expect("a block in use");
+    }
+    heap.detach(cache);
+}
+
 /// Allocates blocks of `size` bytes, and frees one after two in three, until an allocation finds that its stack is
 /// empty and nothing is left to pay for another; over and over.
 fn count_gaps(size: usize, gaps: &[u32]) {
     let heap = NodeHeap::new(FailingMachine::with_reservations(64 << 20));
     heap.set_key(0x0123_4567_89AB_CDEF);
-    let cache = heap.attach().expect("memory");
-    cache.meter();
     let class = class_of(size).expect("a class");
+    leave_a_stack(&heap, class);
+    let cache = heap.attach().expect("memory");
+    assert!(!cache.take_class(class).is_null(), "an earlier thread left a stack");
+    cache.meter();
+    heap.keep(cache, class, 0);
     let (mut random, mut held, mut live) = (Random(size as u64), Vec::new(), BTreeSet::new());
     for gap in gaps {
         let (mut left, mut passed) = (*gap, 0);

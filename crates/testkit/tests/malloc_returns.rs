@@ -129,20 +129,38 @@ fn stacks_of_a_thread_that_ended_serve_when_memory_is_short() {
     assert!(!heap.allocate(two, 1000).is_null());
 }
 
+/// Allocates and frees `bytes` of each of some classes.
+fn use_some(heap: &NodeHeap<FailingMachine>, cache: &Cache, bytes: usize, classes: usize) {
+    for class in SizeClass::all().take(classes) {
+        let blocks = fill(heap, cache, class.size(), class.size().max(bytes));
+        free(heap, cache, blocks);
+    }
+}
+
+/// However little each of them leaves: no later call of theirs can tell.
 #[test]
 fn what_many_threads_leave_is_worth_a_round() {
     let heap = heap();
-    let caches: Vec<_> = (0..64).map(|_| heap.attach().expect("memory")).collect();
-    for cache in &caches {
-        for class in SizeClass::all() {
-            let blocks = fill(&heap, cache, class.size(), class.size().max(8192));
-            free(&heap, cache, blocks);
-        }
-    }
+    let caches: Vec<_> = (0..200).map(|_| heap.attach().expect("memory")).collect();
+    caches.iter().for_each(|cache| use_some(&heap, cache, 6000, 10));
     heap.settled();
     assert!(!heap.wants_purge());
     caches.into_iter().for_each(|cache| heap.detach(cache));
     assert!(heap.wants_purge());
+    rest(&heap);
+    assert!(heap.usage().used <= 20, "{} units are in use", heap.usage().used);
+}
+
+/// What one leaves and the next takes is no news, however often.
+#[test]
+fn threads_one_after_the_other_are_no_work_for_the_purger() {
+    let heap = heap();
+    for _ in 0..2000 {
+        let cache = heap.attach().expect("memory");
+        use_some(&heap, cache, 2000, 30);
+        heap.detach(cache);
+        assert!(!heap.wants_purge());
+    }
 }
 
 #[test]

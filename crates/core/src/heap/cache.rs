@@ -13,10 +13,10 @@
 //! jumps to a cold function of [`NodeHeap`](super::NodeHeap). An all-zero cache is valid: it owns
 //! nothing, every allocation is refused and every free is [`Freed::Slow`].
 //!
-//! Invariant: a stack holds free blocks of slabs that this cache owns. The mark is present in every
+//! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. The mark is present in every
 //! block that a stack holds and is wiped when the program gets the block, so a block freed twice
 //! before its reuse shows its mark. Only the owning thread touches a cache, except its inbox and its
-//! depots.
+//! depots; one without a thread belongs to whoever holds the registry's lock.
 
 use super::depot::Depot;
 use super::inbox::Inbox;
@@ -150,23 +150,31 @@ pub struct Cache {
     pub(super) known: Cell<usize>,
     pub(super) metered: Cell<bool>,
 
-    // Cold again.
-    /// Freed blocks of other caches' slabs, and how many they are.
-    pub(super) outbox: [Parcel; PARCELS],
-    pub(super) outbox_len: [Cell<u16>; CLASSES],
-    /// Bytes given back to slabs since the heap was last told.
-    pub(super) given: Cell<usize>,
-    /// Bytes in the depots, at most, and how often that was too much; see `give::is_stocked`.
-    pub(super) stock: Cell<usize>,
-    pub(super) recount: Cell<u8>,
-    /// Bytes that shall go back for slabs that were cut, and the class whose turn it is; see `repay`.
-    pub(super) debt: Cell<u32>,
-    pub(super) next_shed: Cell<u8>,
+    // Cold again; bytes first, so that they fill a word with the one before.
     /// Where its slabs' memory comes from; constant once set.
     pub(super) home: Cell<Home>,
     /// How often in a row its thread was seen elsewhere, and slabs cut; see `look_around`.
     pub(super) strays: Cell<u8>,
     pub(super) cuts: Cell<u8>,
+    /// How often the depots held too much; see `give::is_stocked`.
+    pub(super) recount: Cell<u8>,
+    /// The class whose turn it is to go back; see `repay`.
+    pub(super) next_shed: Cell<u8>,
+    /// Set while a cold path is changing lists: a forked child must not touch such a cache.
+    pub(super) busy: Cell<bool>,
+    /// Whether a thread has it.
+    pub(super) attached: Cell<bool>,
+    /// Freed blocks of other caches' slabs, and how many they are.
+    pub(super) outbox: [Parcel; PARCELS],
+    pub(super) outbox_len: [Cell<u16>; CLASSES],
+    /// Bytes given back to slabs since the heap was last told.
+    pub(super) given: Cell<usize>,
+    /// Of a cache without a thread: bytes that the heap was told of when the thread ended; see `detach`.
+    pub(super) told: Cell<usize>,
+    /// Bytes in the depots, at most; see `give::is_stocked`.
+    pub(super) stock: Cell<usize>,
+    /// Bytes that shall go back for slabs that were cut; see `repay`.
+    pub(super) debt: Cell<u32>,
     /// Slabs it owns, and of which classes it ever had one; see `huge`.
     pub(super) owned: AtomicU32,
     pub(super) opened: [Cell<u64>; CLASSES.div_ceil(64)],
@@ -174,10 +182,6 @@ pub struct Cache {
     pub(super) next_idle: Cell<*mut Cache>,
     /// The next of all caches; constant once set.
     pub(super) next_of_all: Cell<*mut Cache>,
-    /// Set while a cold path is changing lists: a forked child must not touch such a cache.
-    pub(super) busy: Cell<bool>,
-    /// Whether a thread has it.
-    pub(super) attached: Cell<bool>,
     pub(super) inbox: Inbox<Slab>,
 }
 
@@ -221,6 +225,7 @@ impl Cache {
             outbox: [const { Parcel::none() }; PARCELS],
             outbox_len: [const { Cell::new(0) }; CLASSES],
             given: Cell::new(0),
+            told: Cell::new(0),
             stock: Cell::new(0),
             recount: Cell::new(0),
             debt: Cell::new(0),

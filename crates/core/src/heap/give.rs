@@ -5,7 +5,7 @@
 //!           or, when depots hold enough, goes back to bits, at most 64 blocks at once
 //! growing:  for each new slab, as much of other classes' depots goes back to bits
 //! foreign:  a block of another cache's slab goes back to its bits: `outbox`
-//! idle:     the purger turns depots into bits
+//! idle:     the purger turns depots into bits, and stacks of caches without a thread into depots
 //! ```
 //!
 //! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
@@ -152,7 +152,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Gives everything that the cache holds for itself back to bits, and frees slabs that are empty.
     #[cold]
-    pub(super) fn give_all(&self, cache: &Cache) {
+    pub fn give_all(&self, cache: &Cache) {
         let _busy = Busy::new(cache);
         for class in 0..CLASSES {
             self.stow(cache, class);
@@ -160,6 +160,13 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.drain(cache);
         self.retire_free(cache);
+    }
+
+    /// Puts what a thread that ended has left in stacks into depots; the purger is told hereby.
+    fn stow_all(&self, cache: &Cache) {
+        (0..CLASSES).for_each(|class| self.stow(cache, class));
+        cache.told.set(0);
+        cache.given.set(0);
     }
 
     /// Puts both stacks of a class into the depot.
@@ -179,11 +186,13 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Turns a depot into bits; how many bytes. `by` is the cache of the calling thread, if it has one.
     pub(super) fn give_depot(&self, by: Option<&Cache>, cache: &Cache, class: usize) -> usize {
+        // Before: what the owner sets aside from now on is counted anew.
+        cache.held.at(class).store(0, Ordering::Relaxed);
+        cache.low.at(class).store(0, Ordering::Relaxed);
         let mut magazine = cache.depots.at(class).take();
         if magazine.is_null() {
             return 0;
         }
-        cache.held.at(class).store(0, Ordering::Relaxed);
         // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
         let bytes = unsafe { (*magazine).total } as usize * size_of_class(class);
         while !magazine.is_null() {
@@ -198,7 +207,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Turns those depots into bits of which more than half was not asked for since the last visit
     /// (`at_once`: all of them), of every cache. Stacks of idle caches become depots before.
     pub(super) fn empty_depots(&self, at_once: bool, done: &mut Purged) {
-        self.each_idle(|cache| (0..CLASSES).for_each(|class| self.stow(cache, class)));
+        self.each_idle(|cache| self.stow_all(cache));
         let mut left = 0;
         let mut cache = self.with_registry(|threads| threads.registry.all);
         // SAFETY: caches live for ever, and their order never changes once they are listed.
@@ -360,7 +369,8 @@ fn short_limit(class: usize) -> usize {
 
 /// How many blocks the stack in use holds.
 pub(super) fn stack_len(cache: &Cache, class: usize) -> usize {
-    (cache.granted.at(class).get() as i32 - cache.room.at(class).get()) as usize
+    // In a forked child a stack may have a block more than was counted, of a thread that was just about to.
+    (cache.granted.at(class).get() as i32 - cache.room.at(class).get()).max(0) as usize
 }
 
 /// Bytes in both stacks of every class.
@@ -403,4 +413,17 @@ fn stock_up(cache: &Cache, class: usize) {
 fn unstock(cache: &Cache, class: usize) {
     let word = &cache.stocked.at(class / 64);
     word.set(word.get() & !(1 << (class % 64)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_has_no_less_than_no_block() {
+        let cache = Cache::new();
+        grant(&cache, 3, 10, 0);
+        cache.room.at(3).set(11);
+        assert_eq!(stack_len(&cache, 3), 0);
+    }
 }

@@ -23,7 +23,8 @@ impl Cache {
         self.metered.get()
     }
 
-    /// From now on, until its thread leaves it: before its first allocation.
+    /// From now on, until its thread leaves it: before the thread's first allocation. What an earlier thread left in
+    /// stacks is to be put away by [`NodeHeap::keep`].
     pub fn meter(&self) {
         self.metered.set(true);
         self.reach.set(0);
@@ -48,7 +49,7 @@ impl<M: Machine> NodeHeap<M> {
     pub fn keep(&self, cache: &Cache, class: SizeClass, len: usize) {
         let _busy = Busy::new(cache);
         let (index, have) = (class.index(), stack_len(cache, class.index()));
-        if have <= len {
+        if have <= len || cache.stack(index).is_null() {
             return;
         }
         let rest = cut(cache, index, len);

@@ -28,7 +28,7 @@
 //! in the block itself only in the second and third, so that everything else about free memory can
 //! be read, checked and returned without touching it.
 //!
-//! Stacks hold own blocks only: a block freed by a stranger travels by bit to its owner, so that
+//! Stacks hold own blocks only (but for those left over from slabs that others adopted): a block freed by a stranger travels by bit to its owner, so that
 //! two threads never come to write into one cache line by the allocator's doing.
 //!
 //! [`sharing`] holds the other answers, for whom any policy of [`blocks`](crate::blocks) will do: one

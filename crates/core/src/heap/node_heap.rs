@@ -5,11 +5,11 @@
 //! cache of that node ([`NodeHeap::is_stray`]).
 //!
 //! Owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
-//! exits it goes idle with all its slabs, the next thread to come takes it as it is, and until then
-//! others adopt slabs from it.
+//! exits it goes idle with all its slabs and stacks, the next thread to come takes it as it is, and until then
+//! others adopt slabs from it, and the purger empties it.
 //!
 //! Locks, in the order they may be taken: `purging`, `registry`, the runs'. No lock is held while a
-//! block is handed out or given back; nothing here calls back into the caller.
+//! program's block is handed out or given back; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
 use super::give::stacked;
@@ -73,12 +73,6 @@ impl Threads<'_> {
     pub(super) fn waiting(&mut self, home: Home) -> &mut Waiting {
         let of_node = home.node().and_then(|node| self.of_nodes.get_mut(node.index()));
         of_node.unwrap_or(&mut self.registry.anywhere)
-    }
-
-    /// The first idle cache of each home.
-    pub(super) fn idle(&self) -> impl Iterator<Item = *mut Cache> {
-        let all = [&self.registry.anywhere].into_iter().chain(self.of_nodes.iter());
-        all.map(|waiting| waiting.idle)
     }
 }
 
@@ -289,22 +283,18 @@ impl<M: Machine> NodeHeap<M> {
     pub fn attach(&self) -> Option<&Cache> {
         let home = self.home_of_thread();
         let cache = self.with_registry(|threads| {
-            let waiting = threads.waiting(home);
-            let idle = waiting.idle;
-            if idle.is_null() {
-                return self.new_cache(threads, home);
+            let idle = threads.waiting(home).idle;
+            let cache = if idle.is_null() { self.new_cache(threads, home) } else { idle };
+            // SAFETY: caches live for ever; those without a thread are touched under the lock only.
+            let cache = unsafe { cache.as_ref() }?;
+            if !idle.is_null() {
+                threads.waiting(home).idle = cache.next_idle.get();
+                self.idle_len.fetch_sub(1, Ordering::Relaxed);
             }
-            // SAFETY: caches live for ever; idle ones are touched under the lock only.
-            waiting.idle = unsafe { (*idle).next_idle.get() };
-            self.idle_len.fetch_sub(1, Ordering::Relaxed);
-            idle
-        });
-        if cache.is_null() {
-            return None;
-        }
-        // SAFETY: the cache is initialised, and nobody else has it.
-        let cache = unsafe { &*cache };
-        cache.attached.set(true);
+            cache.attached.set(true);
+            Some(cache)
+        })?;
+        self.take_back(cache.told.take());
         self.refresh(cache);
         Some(cache)
     }
@@ -338,6 +328,14 @@ impl<M: Machine> NodeHeap<M> {
         new
     }
 
+    /// Bytes that the heap was told of are in use again: no news to the purger.
+    fn take_back(&self, told: usize) {
+        let less = |pressure: usize| Some(pressure.saturating_sub(told));
+        if told != 0 {
+            _ = self.pressure.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
     /// Tells a cache how far the primary region reaches now.
     pub(super) fn refresh(&self, cache: &Cache) {
         let primary = self.runs.primary(cache.home.get());
@@ -353,8 +351,9 @@ impl<M: Machine> NodeHeap<M> {
         self.send_all(cache);
         self.drain(cache);
         self.retire_free(cache);
-        // The purger shall come for the stacks, if no thread does.
-        self.account(cache, stacked(cache));
+        // Should no thread come for it, the purger shall: now is the last time that this one can say so.
+        cache.told.set(cache.given.get() + stacked(cache));
+        self.pressure.fetch_add(cache.told.get(), Ordering::Relaxed);
         self.with_registry(|threads| {
             cache.attached.set(false);
             cache.metered.set(false);

@@ -1,6 +1,7 @@
 //! Giving memory back: pages that hold no block, whoever owns what is around them.
 //!
-//! One round visits every cache's depots, and turns into bits what lay there unused; then every bank. Free units that nobody used for two rounds are purged. In slabs, the
+//! One round makes depots of the stacks of caches without a thread, visits every cache's depots, and turns into bits what
+//! lay there unused; then every bank. Free units that nobody used for two rounds are purged. In slabs, the
 //! purger takes the free blocks of wholly free pages by clearing their bits, as a program would by
 //! allocating them; purges the pages; and sets the bits again. Owners need not stop, nor even run.
 //!
@@ -32,6 +33,8 @@ pub struct Purged {
 const UNIT_AGE: u32 = 2;
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub(super) const NOTHING_MORE: u16 = 0x8000;
+/// Caches that are visited while threads that come or go wait.
+const CACHES_AT_ONCE: usize = 32;
 /// Bytes given back that make a purge worth a thread.
 const WORTH_BYTES: usize = 8 << 20;
 
@@ -74,17 +77,21 @@ impl<M: Machine> NodeHeap<M> {
         });
     }
 
-    /// Visits every idle cache; no thread takes one meanwhile.
+    /// Visits every cache without a thread, some at a time; no thread takes one of these meanwhile.
     pub(super) fn each_idle(&self, visit: impl Fn(&Cache)) {
-        self.with_registry(|threads| {
-            for mut idle in threads.idle() {
-                // SAFETY: caches live for ever; idle ones are touched under this lock only.
-                while let Some(cache) = unsafe { idle.as_ref() } {
-                    visit(cache);
-                    idle = cache.next_idle.get();
+        let mut next = self.with_registry(|threads| threads.registry.all);
+        while !next.is_null() {
+            self.with_registry(|_| {
+                for _ in 0..CACHES_AT_ONCE {
+                    // SAFETY: caches live for ever, and their order never changes once they are listed.
+                    let Some(cache) = (unsafe { next.as_ref() }) else { return };
+                    if !cache.attached.get() {
+                        visit(cache);
+                    }
+                    next = cache.next_of_all.get();
                 }
-            }
-        });
+            });
+        }
     }
 
     pub(super) fn purge_units(&self, at_once: bool, done: &mut Purged) {

@@ -25,7 +25,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Meters a cache that has not allocated yet; `None` when memory is short.
+    /// Meters a cache whose thread has not allocated yet; `None` when memory is short.
     pub fn new(cache: &Cache) -> Option<&'static Meter> {
         cache.meter();
         let block: *mut Meter = HEAP.allocate(cache, size_of::<Meter>()).cast();

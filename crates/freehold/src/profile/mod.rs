@@ -142,7 +142,10 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask, passed: usize) -> *mut u8 {
 fn with_tables<R>(work: impl FnOnce(&Cache, &mut Tables) -> R) -> Option<R> {
     SHARED.lock.with(HEAP.machine(), || {
         if SHARED.cache.get().is_null() {
-            SHARED.cache.set(ptr::from_ref(HEAP.attach()?));
+            let cache = HEAP.attach()?;
+            // What an earlier thread left in stacks may be of slabs that others own now, who would free it unseen.
+            HEAP.give_all(cache);
+            SHARED.cache.set(ptr::from_ref(cache));
         }
         // SAFETY: caches live for ever; the lock makes these the only accesses.
         let (cache, tables) = unsafe { (&*SHARED.cache.get(), &mut *SHARED.tables.get()) };
