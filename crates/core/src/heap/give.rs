@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! full:     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
-//!           or, when depots hold enough, goes back to bits, at most 64 blocks at once
+//!           or, when depots hold enough, goes back to bits
 //! growing:  for each new slab, as much of other classes' depots goes back to bits
 //! foreign:  a block of another cache's slab goes back to its bits: `outbox`
 //! idle:     the purger turns depots into bits, and stacks of caches without a thread into depots
@@ -10,7 +10,8 @@
 //!
 //! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
 //! went (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, hold a second stack back instead; but nobody can take that
-//! from a thread that rests). Blocks go back to bits in steps of about [`STEP`]: the worst call is short.
+//! from a thread that rests). Blocks go back to bits in steps of [`WORDS`] words: the worst call is short.
+//! What is left of a stack after a step lies under what is freed next.
 
 use super::cache::{Block, Cache};
 use super::depot::{HEADER, Magazine};
@@ -28,9 +29,9 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 /// Bytes given back before the heap is told.
 const GIVEN_BYTES: usize = 256 * 1024;
-/// Words of bits that one call gives blocks back to for a slab that was cut: some hundred instructions each, if another
-/// thread has them.
-const REPAID_WORDS: usize = 8;
+/// Words of bits that one call gives blocks back to, at most: up to two hundred instructions each, and lines of cache that
+/// another thread may have.
+const WORDS: usize = 8;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
 const MOST_DEBT: u32 = 4 * UNIT as u32;
 /// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
@@ -49,30 +50,42 @@ impl<M: Machine> NodeHeap<M> {
         let len = stack_len(cache, class) - 1;
         // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
         let full = unsafe { Block::next(last, key) };
-        // SAFETY: as above.
-        unsafe { Block::link(last, ptr::null_mut(), key) };
         let stocked = is_stocked(cache);
-        grant(cache, class, if stocked { short_limit(class) } else { limit(class) }, 1);
-        if stocked {
-            return self.part_with(cache, class, full, len);
-        }
-        if size_of_class(class) >= HEADER {
-            return self.set_aside(cache, class, full, len);
-        }
-        let spare = cache.spare.at(class).replace(full);
-        cache.spare_len.at(class).set(len as u16);
-        if !spare.is_null() {
-            self.give_or_note(Some(cache), spare, usize::MAX);
-        }
+        let (rest, left) = if stocked {
+            self.part_with(cache, class, full, len)
+        } else if size_of_class(class) >= HEADER {
+            self.set_aside(cache, class, full, len);
+            (ptr::null_mut(), 0)
+        } else {
+            let spare = cache.spare.at(class).replace(full);
+            let spare_len = cache.spare_len.at(class).replace(len as u16);
+            self.give_step(cache, spare, spare_len as usize)
+        };
+        // SAFETY: as above; the rest is this cache's as well.
+        unsafe { Block::link(last, rest, key) };
+        grant(cache, class, if stocked { short_limit(class) } else { limit(class) }, left + 1);
     }
 
-    /// A stack goes back to bits because depots hold enough.
-    fn part_with(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
+    /// A stack goes back to bits because depots hold enough: one step of it at least, unless it is long. What is left of it.
+    fn part_with(
+        &self,
+        cache: &Cache,
+        class: usize,
+        stack: *mut Block,
+        len: usize,
+    ) -> (*mut Block, usize) {
         if len <= STEP {
-            self.give_or_note(Some(cache), stack, usize::MAX);
-        } else {
-            self.set_aside(cache, class, stack, len);
+            return self.give_step(cache, stack, len);
         }
+        self.set_aside(cache, class, stack, len);
+        (ptr::null_mut(), 0)
+    }
+
+    /// Gives the first of a list of `len` blocks back to bits, as many as one call may. What is left of it.
+    fn give_step(&self, cache: &Cache, list: *mut Block, len: usize) -> (*mut Block, usize) {
+        let (rest, given) = self.give_or_note(Some(cache), list, WORDS);
+        // After misuse nothing is left, and nobody knows how many were given.
+        if rest.is_null() { (rest, 0) } else { (rest, len - given) }
     }
 
     /// Puts a stack of `len` blocks into the depot.
@@ -139,14 +152,14 @@ impl<M: Machine> NodeHeap<M> {
         let Some((stack, len)) = self.fetch(cache, other) else {
             return unstock(cache, other);
         };
-        let (rest, given) = self.give_or_note(Some(cache), stack, REPAID_WORDS);
+        let (rest, left) = self.give_step(cache, stack, len);
         if !rest.is_null() {
-            self.set_aside(cache, other, rest, len - given);
+            self.set_aside(cache, other, rest, left);
         } else if cache.held.at(other).load(Ordering::Relaxed) as usize <= limit(other) {
             // The last stack is kept for its class until another cut.
             unstock(cache, other);
         }
-        let bytes = (given * size_of_class(other)) as u32;
+        let bytes = ((len - left) * size_of_class(other)) as u32;
         cache.debt.set(cache.debt.get().saturating_sub(bytes));
     }
 
