@@ -14,6 +14,12 @@ impl Random {
     }
 }
 
+fn heap() -> NodeHeap<FailingMachine> {
+    let heap = NodeHeap::new(FailingMachine::with_reservations(64 << 20));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    heap
+}
+
 /// A thread that frees what it allocated, and ends.
 fn leave_a_stack(heap: &NodeHeap<FailingMachine>, class: SizeClass) {
     let cache = heap.attach().expect("memory");
@@ -28,8 +34,7 @@ fn leave_a_stack(heap: &NodeHeap<FailingMachine>, class: SizeClass) {
 /// Allocates blocks of `size` bytes, and frees one after two in three, until an allocation finds that its stack is
 /// empty and nothing is left to pay for another; over and over.
 fn count_gaps(size: usize, gaps: &[u32]) {
-    let heap = NodeHeap::new(FailingMachine::with_reservations(64 << 20));
-    heap.set_key(0x0123_4567_89AB_CDEF);
+    let heap = heap();
     let class = class_of(size).expect("a class");
     leave_a_stack(&heap, class);
     let cache = heap.attach().expect("memory");
@@ -86,4 +91,59 @@ fn misuse_is_no_block_of_its_own() {
     // SAFETY: of the block nobody knows any more; the other two are refused.
     let freed = [block, block, outside].map(|it| unsafe { heap.give_metered(cache, it) });
     assert_eq!(freed, [true, false, false]);
+}
+
+/// A metered cache ends with an empty stack of which nothing was paid for; the next thread is not metered, and frees
+/// first: a stack of no block was set aside.
+#[test]
+fn who_comes_after_a_metered_thread_may_free_first() {
+    for size in [16, 48, 1000, 20_000] {
+        let heap = heap();
+        let cache = heap.attach().expect("memory");
+        cache.meter();
+        let block = heap.allocate_metered(cache, class_of(size).expect("a class"), &mut 1);
+        heap.detach(cache);
+        let next = heap.attach().expect("memory");
+        // SAFETY: allocated above, and freed once.
+        unsafe { heap.free(next, block) }.expect("a block");
+        heap.detach(next);
+        heap.purge(true);
+        heap.check().expect("whole");
+    }
+}
+
+/// Threads that are metered and such that are not, one after the other, in one cache.
+#[test]
+fn from_metered_to_not_and_back_nothing_is_lost() {
+    let heap = heap();
+    for size in [16, 32, 48, 1000] {
+        let class = class_of(size).expect("a class");
+        let (mut random, mut blocks) = (Random(size as u64), Vec::new());
+        for round in 0..20u32 {
+            let cache = heap.attach().expect("memory");
+            if round % 2 == 0 {
+                cache.meter();
+                heap.keep(cache, class, 0);
+            }
+            for n in 0..3000 {
+                let mut block = cache.take_class(class);
+                if block.is_null() && cache.is_metered() {
+                    block = heap.allocate_metered(cache, class, &mut (n % 7 + 1));
+                } else if block.is_null() {
+                    block = heap.allocate_class(cache, class);
+                }
+                blocks.push(block);
+            }
+            assert_eq!(blocks.iter().collect::<BTreeSet<_>>().len(), blocks.len());
+            for _ in 0..if round == 19 { blocks.len() } else { blocks.len() * 2 / 3 } {
+                let block = blocks.swap_remove(random.below(blocks.len()));
+                // SAFETY: allocated above, and freed once.
+                unsafe { heap.free(cache, block) }.expect("a block in use");
+            }
+            heap.detach(cache);
+            heap.check().expect("whole");
+        }
+        heap.purge(true);
+        assert_eq!(heap.usage().used, 1, "of {size} bytes");
+    }
 }

@@ -77,8 +77,9 @@ impl Depot {
     /// Only the owner calls this. `magazine` is the first of `len` free blocks of at least [`HEADER`]
     /// bytes, linked, which the caller gives up.
     pub unsafe fn put(&self, magazine: *mut Magazine, len: u32, key: usize) -> u32 {
-        // Relaxed: what is behind, if anything, this thread has put there itself.
-        let behind = self.head.swap(ptr::null_mut(), Ordering::Relaxed);
+        // What is behind, if anything, this thread has put there itself. Acquire pairs with the Release in `take`: what the
+        // owner counts from now on it counts after the taker said that there was nothing.
+        let behind = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         // SAFETY: the exchange made `behind` ours, and `magazine` is.
         let total = unsafe {
             let total = if behind.is_null() { 0 } else { (*behind).total };
@@ -97,7 +98,8 @@ impl Depot {
     /// # Safety
     /// Only the owner calls this, with the key of [`Depot::put`].
     pub unsafe fn pop(&self, key: usize) -> (*mut Magazine, u32) {
-        let magazine = self.head.swap(ptr::null_mut(), Ordering::Relaxed);
+        // Acquire: as in `put`.
+        let magazine = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         if magazine.is_null() {
             return (magazine, 0);
         }
@@ -120,7 +122,7 @@ impl Depot {
 
     /// Takes everything; null for nothing. Any thread.
     pub fn take(&self) -> *mut Magazine {
-        self.head.swap(ptr::null_mut(), Ordering::Acquire)
+        self.head.swap(ptr::null_mut(), Ordering::AcqRel)
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
 //! went (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, hold a second stack back instead; but nobody can take that
-//! from a thread that rests). Blocks go back to bits in steps of [`WORDS`] words: the worst call is short.
+//! from a thread that rests). Blocks go back to bits in steps of some words: the worst call is short.
 //! What is left of a stack after a step lies under what is freed next.
 
 use super::cache::{Block, Cache};
@@ -31,7 +31,12 @@ use core::sync::atomic::{AtomicU16, Ordering};
 const GIVEN_BYTES: usize = 256 * 1024;
 /// Words of bits that one call gives blocks back to, at most: up to two hundred instructions each, and lines of cache that
 /// another thread may have.
-const WORDS: usize = 8;
+pub(super) const WORDS: usize = 8;
+/// The same of a call that repays, which waits for memory anyway: with fewer, memory grows for another size before what
+/// was freed can go back (bench/NOTES.md).
+const REPAID_WORDS: usize = 16;
+/// Blocks on the average, where they lie so close that fewer words would do.
+const BLOCKS_A_WORD: usize = 4;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
 const MOST_DEBT: u32 = 4 * UNIT as u32;
 /// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
@@ -47,7 +52,7 @@ impl<M: Machine> NodeHeap<M> {
         let _busy = Busy::new(cache);
         let (last, key) = (cache.stack(class), cache.key.get());
         // All but the block that did not fit any more, with which a new stack begins.
-        let len = stack_len(cache, class) - 1;
+        let len = stack_len(cache, class).saturating_sub(1);
         // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
         let full = unsafe { Block::next(last, key) };
         let stocked = is_stocked(cache);
@@ -59,7 +64,7 @@ impl<M: Machine> NodeHeap<M> {
         } else {
             let spare = cache.spare.at(class).replace(full);
             let spare_len = cache.spare_len.at(class).replace(len as u16);
-            self.give_step(cache, spare, spare_len as usize)
+            self.give_step(cache, spare, spare_len as usize, WORDS)
         };
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest, key) };
@@ -75,21 +80,30 @@ impl<M: Machine> NodeHeap<M> {
         len: usize,
     ) -> (*mut Block, usize) {
         if len <= STEP {
-            return self.give_step(cache, stack, len);
+            return self.give_step(cache, stack, len, WORDS);
         }
         self.set_aside(cache, class, stack, len);
         (ptr::null_mut(), 0)
     }
 
-    /// Gives the first of a list of `len` blocks back to bits, as many as one call may. What is left of it.
-    fn give_step(&self, cache: &Cache, list: *mut Block, len: usize) -> (*mut Block, usize) {
-        let (rest, given) = self.give_or_note(Some(cache), list, WORDS);
+    /// Gives the first of a list of `len` blocks back to bits, to at most `words` of them. What is left of it.
+    pub(super) fn give_step(
+        &self,
+        cache: &Cache,
+        list: *mut Block,
+        len: usize,
+        words: usize,
+    ) -> (*mut Block, usize) {
+        let (rest, given) = self.give_or_note(Some(cache), list, words);
         // After misuse nothing is left, and nobody knows how many were given.
-        if rest.is_null() { (rest, 0) } else { (rest, len - given) }
+        if rest.is_null() { (rest, 0) } else { (rest, len.saturating_sub(given)) }
     }
 
-    /// Puts a stack of `len` blocks into the depot.
+    /// Puts a stack of `len` blocks, if there is one, into the depot.
     pub(super) fn set_aside(&self, cache: &Cache, class: usize, stack: *mut Block, len: usize) {
+        if stack.is_null() {
+            return;
+        }
         let bytes = len * size_of_class(class);
         if size_of_class(class) < HEADER {
             self.give_or_note(Some(cache), stack, usize::MAX);
@@ -152,7 +166,7 @@ impl<M: Machine> NodeHeap<M> {
         let Some((stack, len)) = self.fetch(cache, other) else {
             return unstock(cache, other);
         };
-        let (rest, left) = self.give_step(cache, stack, len);
+        let (rest, left) = self.give_step(cache, stack, len, REPAID_WORDS);
         if !rest.is_null() {
             self.set_aside(cache, other, rest, left);
         } else if cache.held.at(other).load(Ordering::Relaxed) as usize <= limit(other) {
@@ -167,6 +181,7 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     pub fn give_all(&self, cache: &Cache) {
         let _busy = Busy::new(cache);
+        cache.told.set(0);
         for class in 0..CLASSES {
             self.stow(cache, class);
             self.give_depot(Some(cache), cache, class);
@@ -178,8 +193,10 @@ impl<M: Machine> NodeHeap<M> {
     /// Puts what a thread that ended has left in stacks into depots; the purger is told hereby.
     fn stow_all(&self, cache: &Cache) {
         (0..CLASSES).for_each(|class| self.stow(cache, class));
-        cache.told.set(0);
-        cache.given.set(0);
+        if cache.told.get() != 0 {
+            cache.told.set(0);
+            cache.given.set(0);
+        }
     }
 
     /// Puts both stacks of a class into the depot.
@@ -199,7 +216,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Turns a depot into bits; how many bytes. `by` is the cache of the calling thread, if it has one.
     pub(super) fn give_depot(&self, by: Option<&Cache>, cache: &Cache, class: usize) -> usize {
-        // Before: what the owner sets aside from now on is counted anew.
+        // Before: what the owner sets aside from now on is counted anew. (The exchange orders the two for the owner.)
         cache.held.at(class).store(0, Ordering::Relaxed);
         cache.low.at(class).store(0, Ordering::Relaxed);
         let mut magazine = cache.depots.at(class).take();
@@ -257,7 +274,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie
-    /// in one word of bits together: to `most` words, at most. Answers the rest of the list and how many
+    /// in one word of bits together: to `most` words, at most, and [`BLOCKS_A_WORD`] for each or a few more. Answers the rest of the list and how many
     /// blocks were given. `by` is the cache of the calling thread, if it has one.
     fn give_up_to(
         &self,
@@ -268,7 +285,8 @@ impl<M: Machine> NodeHeap<M> {
         let key = self.key();
         let mut region = self.runs.primary(by.map_or(Home::ANYWHERE, |cache| cache.home.get()));
         let (mut given, mut bytes, mut words) = (0, 0, 0);
-        while !block.is_null() && words < most {
+        let blocks = most.saturating_mul(BLOCKS_A_WORD);
+        while !block.is_null() && words < most && given < blocks {
             if !region.contains(block.addr()) {
                 region = self.runs.region_of(block.addr()).ok_or((Misuse::NotABlock, block))?;
             }
@@ -276,7 +294,8 @@ impl<M: Machine> NodeHeap<M> {
             // SAFETY: the list's blocks lie in slabs, which cannot be retired while we hold them.
             let it = unsafe { &*slab };
             let size = it.class().size();
-            let some = self.give_some(by, it, key, &mut block).map_err(|why| (why, block))?;
+            let first = block;
+            let some = self.give_some(by, it, key, &mut block).map_err(|why| (why, first))?;
             words += 1;
             given += some;
             bytes += some * size;

@@ -8,7 +8,8 @@
 //! The heap's profile is made of this: an allocation that it wants to see is one that finds its stack empty.
 
 use super::cache::{Block, Cache};
-use super::give::{is_stocked, stack_len};
+use super::depot::HEADER;
+use super::give::{WORDS, is_stocked, size_of_class, stack_len};
 use super::node_heap::NodeHeap;
 use super::refill::{Busy, STEP, grant, limit_aside};
 use crate::machine::Machine;
@@ -97,8 +98,10 @@ impl<M: Machine> NodeHeap<M> {
         let _busy = Busy::new(cache);
         let stack = cache.spare.at(class).replace(ptr::null_mut());
         let len = cache.spare_len.at(class).replace(0) as usize;
-        if is_stocked(cache) && len <= STEP {
-            self.give_or_note(Some(cache), stack, usize::MAX);
+        if size_of_class(class) < HEADER || (is_stocked(cache) && len <= STEP) {
+            let (rest, left) = self.give_step(cache, stack, len, WORDS);
+            cache.spare.at(class).set(rest);
+            cache.spare_len.at(class).set(left as u16);
         } else {
             self.set_aside(cache, class, stack, len);
         }

@@ -549,6 +549,7 @@ impl<M: Machine> NodeHeap<M> {
             while !at.is_null() {
                 // SAFETY: caches live for ever, and no other thread exists.
                 let other = unsafe { &*at };
+                other.told.set(0);
                 if other.attached.get() && !other.busy.get() && !ptr::eq(other, cache) {
                     other.attached.set(false);
                     other.metered.set(false);

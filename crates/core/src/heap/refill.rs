@@ -58,7 +58,7 @@ const fn table(bytes: usize, most: usize) -> [u16; CLASSES] {
 /// How many blocks of a class a full stack holds.
 #[inline]
 pub(super) fn limit(class: usize) -> usize {
-    // Those of the smallest class cannot carry a magazine's header and go back to bits, in one step.
+    // Those of the smallest class cannot carry a magazine's header and go back to bits.
     if class == 0 { STEP } else { *LIMITS.at(class) as usize }
 }
 
@@ -120,14 +120,13 @@ impl<M: Machine> NodeHeap<M> {
         let index = class.index();
         let want = cache.batch.at(index).get() as usize;
         cache.batch.at(index).set((want * 2).min(*BATCHES.at(index) as usize) as u8);
-        let (mut chain, mut searched) = (Chain::new(cache.key.get()), false);
+        let mut chain = Chain::new(cache.key.get());
         while chain.len * 2 < want {
             let slab = cache.slabs.at(index).get();
             if slab.is_null() {
                 if chain.len != 0 || !self.find_slab(cache, class) {
                     break;
                 }
-                searched = true;
                 continue;
             }
             // SAFETY: listed slabs are alive and ours.
@@ -139,8 +138,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         grant(cache, index, limit(index), chain.len);
         cache.set_stack(index, chain.close());
-        // A call that found a slab has taken long enough: the next one pays.
-        if !searched && cache.debt.get() != 0 {
+        if cache.debt.get() != 0 {
             self.repay(cache, index);
         }
     }
