@@ -3,6 +3,7 @@
  * How much memory an allocator needs for at most BYTES of live blocks when the program is against it. Sizes double from
  * 16 B to 32 KiB. At each, the heap is filled to BYTES; then PATTERN decides what stays:
  *   shift   a random fiftieth: a program whose favourite size changes;
+ *   scatter the same, but what goes is freed in random order: neighbours in time are none in memory;
  *   sieve   the first block met in each window of addresses, as wide as two of the blocks or a page (the wider): after
  *           Robson's adversary (1971), no hole is left that would hold a block of the next size twice over.
  * Prints the peaks of live bytes (as asked for) and of resident memory without this program's own tables.
@@ -63,9 +64,17 @@ static void sieve(Heap *h, size_t size, int by_window, Rng *rng) {
     h->count = kept;
 }
 
+static void shuffle(Heap *h, Rng *rng) {
+    for (size_t i = h->count; i > 1; i--) {
+        Slot *a = &h->slots[i - 1], *b = &h->slots[below(rng, (uint32_t)i)], slot = *a;
+        *a = *b;
+        *b = slot;
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) die("a parameter is missing (see the head of the source)");
-    int by_window = argv[1][1] == 'i';
+    int by_window = argv[1][1] == 'i', scattered = argv[1][1] == 'c';
     uint64_t bytes = number(argc, argv, 2), peak_live = 0, peak_rss = 0;
     size_t own = bytes / FROM * sizeof(Slot);
     Heap heap = {table(own), 0, 0};
@@ -79,6 +88,7 @@ int main(int argc, char **argv) {
         uint64_t now = rss() - start;
         if (now > peak_rss) peak_rss = now;
         if (heap.live > peak_live) peak_live = heap.live;
+        if (scattered) shuffle(&heap, &rng);
         sieve(&heap, size, by_window, &rng);
     }
     for (size_t i = 0; i < heap.count; i++) slot_clear(&heap.slots[i]);

@@ -16,7 +16,7 @@ const OWN_FREE: u64 = 160;
 const MALLOC: u64 = 1_900;
 /// Of blocks too small to be set aside, each going back to a word of its own (9,092 when 64 went back at once).
 const SCATTERED_FREE: u64 = 1_570;
-/// The same while blocks of another size go back (11,751 when up to 127 went back at once, however far apart).
+/// The same while blocks of another size go back (11,206 when up to 127 went back at once, however far apart).
 const MALLOC_WITH_DEBTS: u64 = 6_220;
 
 /// What a free of another thread's block takes in the mean, when its neighbours were freed before it: as counted, and a

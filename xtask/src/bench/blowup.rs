@@ -1,4 +1,4 @@
-//! How much memory an allocator needs when the program is against it: the two patterns of `blowup.c`.
+//! How much memory an allocator needs when the program is against it: the patterns of `blowup.c`.
 
 use super::allocators::Allocator;
 use super::launch::{self, Job};
@@ -9,7 +9,7 @@ use super::table::Table;
 use serde_json::{Value, json};
 
 /// The patterns, in the order of the table's columns.
-pub const PATTERNS: &[&str] = &["shift", "sieve"];
+pub const PATTERNS: &[&str] = &["shift", "scatter", "sieve"];
 
 /// Runs the chosen patterns under every allocator; the table and whether all runs counted.
 pub fn measure(

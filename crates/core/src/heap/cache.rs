@@ -13,8 +13,8 @@
 //! jumps to a cold function of [`NodeHeap`](super::NodeHeap). An all-zero cache is valid: it owns
 //! nothing, every allocation is refused and every free is [`Freed::Slow`].
 //!
-//! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. The mark is present in every
-//! block that a stack holds and is wiped when the program gets the block, so a block freed twice
+//! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. The
+//! mark is present in every block that a stack holds and is wiped when the program gets the block, so a block freed twice
 //! before its reuse shows its mark. Only the owning thread touches a cache, except its inbox and its
 //! depots; one without a thread belongs to whoever holds the registry's lock.
 

@@ -10,8 +10,8 @@
 //! it, and turns its blocks into bits; so a thread that frees a million blocks pays for none of them,
 //! and one that falls idle keeps next to nothing.
 //!
-//! Invariant: only the owner (of a cache without a thread: who holds the registry's lock) ever makes the word non-zero, and it does so only while it holds what
-//! was there before: it takes the list out, changes it, puts it back. Everybody else only takes the
+//! Invariant: only the owner (of a cache without a thread: who holds the registry's lock) ever makes the word non-zero,
+//! and it does so only while it holds what was there before: it takes the list out, changes it, puts it back. Everybody else only takes the
 //! list as a whole. Hence each magazine has one holder at any time, and no exchange can be fooled by an
 //! address that came back.
 

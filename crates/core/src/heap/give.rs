@@ -274,8 +274,8 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie
-    /// in one word of bits together: to `most` words, at most, and [`BLOCKS_A_WORD`] for each or a few more. Answers the rest of the list and how many
-    /// blocks were given. `by` is the cache of the calling thread, if it has one.
+    /// in one word of bits together: to `most` words, at most, and [`BLOCKS_A_WORD`] for each or a few more. Answers
+    /// the rest of the list and how many blocks were given. `by` is the cache of the calling thread, if it has one.
     fn give_up_to(
         &self,
         by: Option<&Cache>,

@@ -5,7 +5,7 @@
 //! refill      what happens when such a stack runs empty                     cold from here on
 //! give        what happens when it runs full
 //! outbox      blocks of other threads' slabs, on their way home
-//! depot       full stacks set aside                          (lock-free, one word a class)
+//! depot       stacks set aside                               (lock-free, one word a class)
 //! lists       the slabs of a cache, and news of them
 //! slab        64 KiB cut into blocks of one class; free blocks are bits, out of band
 //! vacancy     how many of them are free, and who knows      (lock-free, eight bytes)
