@@ -5,6 +5,7 @@ mod guest;
 mod nodes;
 mod soak;
 mod sources;
+mod threats;
 mod tidy;
 pub mod worst;
 
@@ -37,6 +38,8 @@ enum Chore {
     Nodes(nodes::Options),
     /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
     Soak(soak::Options),
+    /// Misuse every malloc: what is detected, what is silent, what is exploitable (THREAT-MODEL.md).
+    Threats(threats::Options),
     /// Find the longest call of the real-time heap and its peers, in instructions.
     Worst(worst::Options),
     /// Measure what recording costs, beside no tool, heaptrack and glibc's mtrace.
@@ -53,6 +56,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
         Chore::Guest(options) => guest::run(&options),
         Chore::Nodes(options) => nodes::run(&options),
         Chore::Soak(options) => soak::run(&options),
+        Chore::Threats(options) => threats::run(&options),
         Chore::Worst(options) => worst::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::BenchRecorder(options) => bench::recorder::run(&options).map(|()| ExitCode::SUCCESS),

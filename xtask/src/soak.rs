@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! case      one command: passes if it exits with 0, and prints what it printed under glibc where that is asked
-//! battery   every case under glibc, then under Freehold; a case that glibc fails does not count
+//! column    the ways in which a case is run: under glibc, preloaded, FREEHOLD_SECURE=1, freehold run, freehold record
+//! battery   every case under glibc, then in each of its ways; a case that glibc fails does not count
 //! suites    which programs, and what their cases are (scripts of ours in xtask/soak, and the programs' own tests)
+//! runtimes  languages, servers and desktop programs: a script of ours each
+//! mallocs   tests of mallocs that are not ours, with and without FREEHOLD_SECURE=1
 //! debian    the sources that hold a program's own tests
-//! ours      our own long tests: the oracle for millions of calls, ThreadSanitizer
+//! ours      our own long tests: the oracle for millions of calls, ThreadSanitizer, forks and privileges for minutes
 //! ```
 //!
 //! Invariant: a test counts only if it passed under glibc in the same run, and a test that then fails is run again,
@@ -13,13 +16,17 @@
 
 mod battery;
 mod case;
+mod column;
 mod debian;
+mod mallocs;
 mod ours;
+mod runtimes;
 mod suites;
 
 use crate::bench::{facts, peers, place};
-use battery::{Column, Tally};
+use battery::Tally;
 use clap::Args;
+use column::{Columns, Way};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +38,8 @@ use std::time::Instant;
   cargo xtask soak --short               some minutes: scripts of ours on every program, as CI does
   cargo xtask soak                       hours: the programs' own test suites (fetches Debian source packages)
   cargo xtask soak --only python,git     two of them
+  cargo xtask soak --only churn --under freehold --minutes 10    forks, signals, dlclose, privileges, rest
+  cargo xtask soak --only glibc,ltp --sources FOLDER    tests of mallocs that are not ours
   cargo xtask soak --library ./libmine.so --only redis    any other preload library")]
 pub struct Options {
     /// Only what takes a minute each and needs no network.
@@ -48,9 +57,19 @@ pub struct Options {
     /// The library to test instead of libfreehold.so as it is in the tree.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+    /// Where clones lie of what has to be fetched and built outside of the project (ltp, libc-test; glibc, jemalloc and
+    /// mimalloc are taken from Debian's source packages otherwise).
+    #[arg(long, value_name = "FOLDER")]
+    sources: Option<PathBuf>,
+    /// How long `churn` runs.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    minutes: u16,
     /// Cases at a time.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
+    /// Only these ways, separated by commas: freehold, secure, run, record.
+    #[arg(long, value_name = "WAYS", value_delimiter = ',', value_parser = Way::parse)]
+    under: Vec<Way>,
     /// Print the names of the programs, and what is run of each.
     #[arg(long)]
     list: bool,
@@ -67,6 +86,10 @@ pub struct Workshop {
     pub short: bool,
     /// Scripts of ours.
     pub scripts: PathBuf,
+    /// Clones of what is no package.
+    pub sources: Option<PathBuf>,
+    /// How long the churn takes.
+    pub minutes: u16,
 }
 
 /// What became of one suite.
@@ -78,8 +101,8 @@ enum Outcome {
 /// Runs the chore; the exit code is 1 when anything failed (in CI, also when anything is absent).
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.list {
-        suites::ALL.iter().for_each(|suite| println!("{:10} {}", suite.name, suite.sentence));
-        ours::ALL.iter().for_each(|own| println!("{:10} {}", own.name, own.sentence));
+        all_suites().for_each(|suite| println!("{:11} {}", suite.name, suite.shown()));
+        ours::ALL.iter().for_each(|own| println!("{:11} {}", own.name, own.sentence));
         return Ok(ExitCode::SUCCESS);
     }
     let place = place::open()?;
@@ -87,12 +110,13 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Some(file) => std::path::absolute(file)?,
         None => peers::freehold(&place)?.library,
     };
-    let library = readable_by_all(library)?;
-    let columns = [Column::glibc(), Column::preload("freehold", &library)];
+    let columns = Columns::open(&place, &library, options.by_command(), &options.under)?;
     let scripts = crate::sources::root().join("xtask/soak");
-    let workshop = Workshop { place, short: options.short, scripts };
+    let sources = options.sources.as_ref().map(std::path::absolute).transpose()?;
+    let workshop =
+        Workshop { place, short: options.short, scripts, sources, minutes: options.minutes };
     let mut results = Vec::new();
-    for suite in suites::ALL.iter().filter(|suite| options.chooses(suite.name)) {
+    for suite in all_suites().filter(|suite| options.has(suite)) {
         let began = Instant::now();
         let outcome = run_suite(suite, &workshop, &columns, options);
         report(suite.name, &outcome, began.elapsed().as_secs());
@@ -100,11 +124,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     for own in ours::ALL.iter().filter(|own| !options.short && options.chooses(own.name)) {
         let began = Instant::now();
-        let outcome = Outcome::of(ours::run(own, &workshop));
+        let outcome = Outcome::of(ours::run(own, &workshop, &columns));
         report(own.name, &outcome, began.elapsed().as_secs());
         results.push((own.name, outcome));
     }
-    let _ = std::fs::remove_dir_all(library.parent().unwrap_or(&library));
+    summarise(&results);
     if options.json {
         println!("{:#}", document(&results));
     }
@@ -118,6 +142,17 @@ impl Outcome {
 }
 
 impl Options {
+    /// Who is named runs in the short form as well.
+    fn has(&self, suite: &suites::Suite) -> bool {
+        self.chooses(suite.name) && (suite.short || !self.short || !self.only.is_empty())
+    }
+
+    /// Whether some way of this run may need the command, which takes minutes to build; it carries our library only.
+    fn by_command(&self) -> bool {
+        let by_it = |way: &Way| matches!(way, Way::Run | Way::Record);
+        self.library.is_none() && (self.under.is_empty() || self.under.iter().any(by_it))
+    }
+
     fn chooses(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.split(',').any(|wanted| wanted.trim() == name)
     }
@@ -131,19 +166,14 @@ fn part(text: &str) -> Result<(usize, usize), String> {
         .ok_or_else(|| format!("{text} is not K/N with K from 1 to N, such as 2/5"))
 }
 
-/// A copy where any user can read it: a database server does not run as root.
-fn readable_by_all(library: PathBuf) -> anyhow::Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("freehold-soak-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let copy = folder.join("libfreehold.so");
-    std::fs::copy(&library, &copy)?;
-    Ok(copy)
+fn all_suites() -> impl Iterator<Item = &'static suites::Suite> {
+    suites::ALL.iter().chain(runtimes::ALL).chain(mallocs::ALL)
 }
 
 fn run_suite(
     suite: &suites::Suite,
     workshop: &Workshop,
-    columns: &[Column; 2],
+    columns: &Columns,
     options: &Options,
 ) -> Outcome {
     let mut plan = match (suite.plan)(workshop) {
@@ -158,9 +188,9 @@ fn run_suite(
 
 fn report(name: &str, outcome: &Outcome, seconds: u64) {
     match outcome {
-        Outcome::Absent(why) => eprintln!("{name:10} not run: {why}"),
+        Outcome::Absent(why) => eprintln!("{name:11} skipped: {why}"),
         Outcome::Ran(tally) => {
-            eprintln!("{name:10} {tally}, {seconds} s");
+            eprintln!("{name:11} {tally}, {seconds} s");
             for finding in &tally.findings {
                 eprintln!(
                     "    FAILED {}: {} ({})",
@@ -174,6 +204,17 @@ fn report(name: &str, outcome: &Outcome, seconds: u64) {
             }
         }
     }
+}
+
+fn summarise(results: &[(&str, Outcome)]) {
+    let skipped = results.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Absent(_)));
+    let skipped: Vec<&str> = skipped.map(|(name, _)| *name).collect();
+    eprintln!(
+        "{} ran, {} skipped {}",
+        results.len() - skipped.len(),
+        skipped.len(),
+        skipped.join(" ")
+    );
 }
 
 fn document(results: &[(&str, Outcome)]) -> serde_json::Value {

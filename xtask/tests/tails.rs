@@ -10,6 +10,10 @@ use freehold_stepper::{Call, Stepper};
 use std::ffi::{CString, c_void};
 use std::sync::mpsc;
 
+/// What the hot paths may take, the return included; they took 15 and 23 before blocks that leave a stack were checked and
+/// wiped.
+const HOT_MALLOC: u64 = 19;
+const HOT_FREE: u64 = 25;
 /// What the longest may take: as counted, and a tenth, for the code changes.
 const REMOTE_FREE: u64 = 320;
 const OWN_FREE: u64 = 160;
@@ -166,6 +170,28 @@ fn no_call_takes_long() {
     assert!(with_debts <= MALLOC_WITH_DEBTS, "{with_debts} for a malloc with debts");
 }
 
+/// What a malloc and a free take that find what they need: a block in the thread's stack, and room in it. Every size that the
+/// hot path knows.
+fn the_hot_paths_are_short() {
+    let Some(mut stepper) = Stepper::new() else {
+        return freehold_testkit::skip("no processor whose trap flag is known here");
+    };
+    let malloc = Malloc::load();
+    for size in [1, 16, 40, 64, 100, 128, 250, 500, 1000, 1024] {
+        // SAFETY: malloc may be called with any size, and what it answers is freed once.
+        unsafe {
+            let blocks: Vec<usize> = (0..4).map(|_| (malloc.malloc)(size, 0)).collect();
+            blocks.into_iter().for_each(|block| _ = (malloc.free)(block, 0));
+        }
+        let (block, allocating) = stepper.count(malloc.malloc, size, 0);
+        let (_, freeing) = stepper.count(malloc.free, block, 0);
+        println!("{size} bytes: malloc {allocating}, free {freeing}");
+        assert!(allocating <= HOT_MALLOC, "{allocating} instructions for a malloc of {size}");
+        assert!(freeing <= HOT_FREE, "{freeing} instructions for a free of {size}");
+    }
+}
+
 freehold_testkit::trials! {
     no_call_takes_long,
+    the_hot_paths_are_short,
 }

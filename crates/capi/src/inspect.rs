@@ -1,35 +1,60 @@
-//! What the heaps hold, by glibc's calls and our own. `mallinfo` counts whole units (64 KiB): what the main
-//! heap holds of the machine, not what programs asked for; the others count blocks.
+//! What the heaps hold, by glibc's calls and our own. `mallinfo` tells of the main heap, with glibc's sums: what is
+//! allocated is `uordblks + hblkhd`, what is held of the machine `arena + hblkhd`, and `arena` is `uordblks + fordblks`.
 
 use crate::malloc::set_errno;
 use freehold::process;
-use freehold::stats::{Format, Stats};
+use freehold::stats::{Census, ClassCensus, Format, Stats, UNIT};
 use libc::{c_char, c_int, size_t};
 
 /// `struct mallinfo2` of glibc.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mallinfo2 {
-    /// Bytes held of the system.
+    /// Bytes of small blocks, used or free, and of free units that may be resident.
     pub arena: size_t,
-    /// Always 0.
+    /// Free blocks, those that threads hold for their next requests included, and such units.
     pub ordblks: size_t,
-    /// Always 0.
+    /// Always 0: there are no fast bins.
     pub smblks: size_t,
-    /// Always 0.
+    /// Large blocks in use.
     pub hblks: size_t,
-    /// Always 0.
+    /// Bytes that these hold.
     pub hblkhd: size_t,
-    /// Always 0.
+    /// Always 0, as in glibc.
     pub usmblks: size_t,
-    /// Always 0.
+    /// Always 0, as `smblks`.
     pub fsmblks: size_t,
-    /// Bytes in slabs and large blocks.
+    /// Bytes of small blocks in use, as large as they are.
     pub uordblks: size_t,
-    /// Bytes free, but held.
+    /// Bytes free, those in quarantine included; without pages inside of slabs that went back to the system.
     pub fordblks: size_t,
-    /// Bytes free that may be resident: what `malloc_trim` could release.
+    /// Bytes of free units that may be resident: `malloc_trim` releases these, and more inside of slabs.
     pub keepcost: size_t,
+}
+
+impl Mallinfo2 {
+    fn of(census: &Census) -> Mallinfo2 {
+        let all = |of: fn(&ClassCensus) -> u64| -> u64 {
+            census.used_classes().map(|(_, class)| of(class)).sum()
+        };
+        let units = census.dirty / UNIT as u64;
+        let waiting = process::quarantined() as u64;
+        let used = census.in_use().saturating_sub(census.large_bytes).saturating_sub(waiting);
+        let slabs = census.free() + census.cached();
+        let free = slabs.saturating_sub(census.purged) + census.dirty + waiting;
+        Mallinfo2 {
+            arena: (used + free) as size_t,
+            ordblks: (all(|class| class.free + class.cached) + units) as size_t,
+            smblks: 0,
+            hblks: census.large_blocks as size_t,
+            hblkhd: census.large_held as size_t,
+            usmblks: 0,
+            fsmblks: 0,
+            uordblks: used as size_t,
+            fordblks: free as size_t,
+            keepcost: census.dirty as size_t,
+        }
+    }
 }
 
 /// `struct mallinfo`: the same in `int`s.
@@ -39,25 +64,23 @@ pub struct Mallinfo {
     fields: [c_int; 10],
 }
 
-/// `mallinfo2`.
+/// `mallinfo2`; all zero when memory is short. As glibc's it walks the heap: O(units in use).
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn mallinfo2() -> Mallinfo2 {
-    let usage = process::usage();
-    Mallinfo2 {
-        arena: usage.used + usage.dirty,
-        uordblks: usage.used,
-        fordblks: usage.dirty,
-        keepcost: usage.dirty,
-        ..Mallinfo2::default()
-    }
+    let stats = Stats::take();
+    let main = stats.as_ref().and_then(|stats| stats.heaps().first());
+    main.map_or_else(Mallinfo2::default, |heap| Mallinfo2::of(&heap.census))
 }
 
 /// `mallinfo`; figures beyond an `int` wrap, as glibc's do.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn mallinfo() -> Mallinfo {
-    let Mallinfo2 { arena, uordblks, fordblks, keepcost, .. } = mallinfo2();
-    let [arena, used, free, keep] = [arena, uordblks, fordblks, keepcost].map(|v| v as c_int);
-    Mallinfo { fields: [arena, 0, 0, 0, 0, 0, 0, used, free, keep] }
+    let all = mallinfo2();
+    let [arena, ordinary, small, large] = [all.arena, all.ordblks, all.smblks, all.hblks];
+    let [held, most, cached] = [all.hblkhd, all.usmblks, all.fsmblks];
+    let [used, free, keep] = [all.uordblks, all.fordblks, all.keepcost];
+    let fields = [arena, ordinary, small, large, held, most, cached, used, free, keep];
+    Mallinfo { fields: fields.map(|value| value as c_int) }
 }
 
 /// `malloc_trim`: gives back every page that holds no block; 1 if there was any.

@@ -5,6 +5,8 @@
 //! operators    every C++ operator new and delete
 //! inspect      malloc_trim, mallinfo2, malloc_stats and the like; statistics and profile
 //! heaps        heaps of one's own
+//! loading      dlopen, so that libraries find this malloc
+//! privileges   setuid, seccomp, unshare and the like, before which the purger ends
 //! nodes        leaving a node of the machine's memory
 //! realtime     heaps in bounded time on memory of the caller's
 //! ```
@@ -16,9 +18,11 @@
 
 pub mod heaps;
 pub mod inspect;
+pub mod loading;
 pub mod malloc;
 pub mod nodes;
 pub mod operators;
+pub mod privileges;
 pub mod realtime;
 
 /// What panics is a broken invariant (an index out of the range that the structures promise): it

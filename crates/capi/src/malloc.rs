@@ -57,24 +57,24 @@ pub unsafe extern "C" fn cfree(block: *mut c_void) {
     unsafe { free(block) }
 }
 
-/// `free_sized` (C23 7.24.3.4).
+/// `free_sized` (C23 7.24.3.4); a size that the block cannot have been asked for with stops the program.
 ///
 /// # Safety
 /// As [`free`].
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
-pub unsafe extern "C" fn free_sized(block: *mut c_void, _: size_t) {
+pub unsafe extern "C" fn free_sized(block: *mut c_void, size: size_t) {
     // SAFETY: the caller's.
-    unsafe { free(block) }
+    unsafe { process::free_sized(block.cast(), size, 16) }
 }
 
-/// `free_aligned_sized` (C23 7.24.3.5).
+/// `free_aligned_sized` (C23 7.24.3.5); as [`free_sized`].
 ///
 /// # Safety
 /// As [`free`].
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
-pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _: size_t, _: size_t) {
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: size_t, size: size_t) {
     // SAFETY: the caller's.
-    unsafe { free(block) }
+    unsafe { process::free_sized(block.cast(), size, align) }
 }
 
 /// `calloc` (C11 7.22.3.2); overflow of the product is `ENOMEM`.
@@ -149,7 +149,7 @@ pub extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
     }
 }
 
-/// `posix_memalign`: answers the error and leaves `errno` alone.
+/// `posix_memalign`: answers the error; without memory it sets `errno`, too, as glibc does.
 ///
 /// # Safety
 /// `out` can be written.
@@ -164,6 +164,8 @@ pub unsafe extern "C" fn posix_memalign(
     }
     let block = process::allocate_aligned(size, align);
     if block.is_null() {
+        // POSIX leaves it open; glibc sets it, and programs look.
+        no_memory();
         return libc::ENOMEM;
     }
     // SAFETY: the caller's.

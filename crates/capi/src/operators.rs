@@ -19,11 +19,26 @@ extern "C" fn allocate_aligned(size: size_t, align: size_t) -> *mut c_void {
     process::allocate_aligned(size, align).cast()
 }
 
-/// The operator of this name that comes after ours in the order of loading.
+/// The operator of this name that comes after ours in the order of loading, else that of a runtime that is in no such
+/// order, because it came with a library that was opened later.
 extern "C" fn next_operator(name: *const c_char) -> *const c_void {
     // SAFETY: the callers pass C strings.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
+    let next = if next.is_null() { operator_of_runtime(name) } else { next };
     if next.is_null() { out_of_memory as *const c_void } else { next }
+}
+
+/// The operator of a C++ runtime that is loaded; null when there is none.
+fn operator_of_runtime(name: *const c_char) -> *mut c_void {
+    const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+    let of = |runtime: &CStr| {
+        // SAFETY: C strings. RTLD_NOLOAD loads nothing; the handle stays open, so that what is found stays.
+        unsafe {
+            let handle = libc::dlopen(runtime.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if handle.is_null() { handle } else { libc::dlsym(handle, name) }
+        }
+    };
+    RUNTIMES.into_iter().map(of).find(|found| !found.is_null()).unwrap_or(core::ptr::null_mut())
 }
 
 /// There is no C++ runtime: nobody to throw.
@@ -35,32 +50,50 @@ extern "C" fn out_of_memory() -> ! {
 
 /// The cold half of an operator new: allocate, else find the next operator of this name and jump
 /// there with the very arguments. `rdi`, `rsi` and `rdx` hold what any form takes.
+///
+/// The compiler says nothing of a naked function's frame, so the function says it: without that, no stack of a
+/// profile or a debugger went beyond an operator new. The three words lie under the return address both times,
+/// hence the CFA is at 8 before them and at 32 with them.
 macro_rules! cold_half {
     ($slow:ident($($arg:ident),*), $allocate:ident, $name:ident) => {
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $slow($($arg: usize),*) -> *mut c_void {
             core::arch::naked_asm!(
+                ".cfi_startproc",
                 "push rdi",
+                ".cfi_adjust_cfa_offset 8",
                 "push rsi",
+                ".cfi_adjust_cfa_offset 8",
                 "push rdx",
+                ".cfi_adjust_cfa_offset 8",
                 "call {allocate}",
                 "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
                 "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
                 "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
                 "test rax, rax",
                 "jz 2f",
                 "ret",
                 "2:",
                 "push rdi",
+                ".cfi_adjust_cfa_offset 8",
                 "push rsi",
+                ".cfi_adjust_cfa_offset 8",
                 "push rdx",
+                ".cfi_adjust_cfa_offset 8",
                 "lea rdi, [rip + {name}]",
                 "call {next}",
                 "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
                 "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
                 "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
                 "jmp rax",
+                ".cfi_endproc",
                 allocate = sym $allocate,
                 name = sym $name,
                 next = sym next_operator,

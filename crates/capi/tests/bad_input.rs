@@ -9,6 +9,8 @@ use support::{compile, run};
 const SIGABRT: i32 = 6;
 const DOUBLE: &str = "double free";
 const NOT_OURS: &str = "not a block of this heap, or freed already";
+const ASTRAY: &str = "no block starts at";
+const SIZED: &str = "another size";
 /// Who comes later cannot always tell the one from the other: the slab may have become something else.
 const EITHER: &str = "free";
 
@@ -36,9 +38,16 @@ const ERRORS: &[(&str, &str)] = &[
     ("usable size of the stack", NOT_OURS),
     ("inside a large block", NOT_OURS),
     ("a later unit of a large block", NOT_OURS),
-    ("inside a small block", NOT_OURS),
-    ("inside a medium block", NOT_OURS),
-    ("odd address", NOT_OURS),
+    ("inside a small block", ASTRAY),
+    ("inside a medium block", ASTRAY),
+    ("odd address", ASTRAY),
+    ("a link overwritten", ASTRAY),
+    ("realloc of a freed block, same size", DOUBLE),
+    ("realloc inside a small block", NOT_OURS),
+    ("a size too large", SIZED),
+    ("a size too small", SIZED),
+    ("a size of a large block", SIZED),
+    ("a size with another alignment", NOT_OURS),
     ("far behind a block", NOT_OURS),
 ];
 

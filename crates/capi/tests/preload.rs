@@ -62,6 +62,13 @@ fn a_library_loaded_late_finds_its_thread_local_word() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
+/// `ordblks` and the figures of large blocks were always 0.
+fn mallinfo_tells_of_free_and_of_large_blocks() {
+    let program = compile("figures.c");
+    let still = [("FREEHOLD_PURGE", "off")];
+    support::assert_passed("figures.c", &support::run(&program, &[], &still));
+}
+
 fn misuse_is_named_and_stops_the_program() {
     let program = compile("misuse.c");
     for (kind, message) in [
@@ -74,13 +81,18 @@ fn misuse_is_named_and_stops_the_program() {
         ("large-twice", "not a block"),
         ("large-interior", "not a block"),
         ("large-later-unit", "not a block"),
-        ("interior", "not a block"),
+        ("interior", "no block starts at"),
     ] {
         let output = support::run(&program, &[kind], &[]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{kind}: went unnoticed");
         assert!(said.contains(message) && said.lines().count() == 1, "{kind}: {said:?}");
     }
+}
+
+fn memory_that_was_never_written_may_be_copied() {
+    let program = compile("unwritten.c");
+    support::assert_passed("unwritten.c", &support::run(&program, &[], &[]));
 }
 
 fn a_bad_option_is_a_warning() {
@@ -127,8 +139,10 @@ freehold_testkit::trials! {
     address_space_may_be_short,
     a_limit_refuses_instead_of_killing,
     a_library_loaded_late_finds_its_thread_local_word,
+    mallinfo_tells_of_free_and_of_large_blocks,
     misuse_is_named_and_stops_the_program,
     a_bad_option_is_a_warning,
+    memory_that_was_never_written_may_be_copied,
     no_start_up_code,
     little_of_the_code_is_in_memory,
     the_hot_path_lies_where_it_was_put,

@@ -17,6 +17,28 @@ fn ten_thousand_threads_leave_nothing_behind() {
     passes("storm_threads.c", &[]);
 }
 
+fn twenty_thousand_threads_at_once_leave_little() {
+    let program = compile("storm_alive.c");
+    let output = run(&program, &[], &[]);
+    if output.status.code() == Some(77) {
+        return freehold_testkit::skip("this system lets a process have less than 2,000 threads");
+    }
+    support::assert_passed("storm_alive.c", &output);
+}
+
+fn threads_without_a_pthread_key_lose_nothing() {
+    passes("storm_alive.c", &["keys"]);
+}
+
+/// The system may not have so much to promise.
+fn long_zeroed_blocks_are_neither_written_nor_resident() {
+    let output = run(&compile("zeroed.c"), &[], &[]);
+    if output.status.code() == Some(77) {
+        return freehold_testkit::skip("this system does not promise 2 GiB");
+    }
+    support::assert_passed("zeroed.c", &output);
+}
+
 fn forks_from_many_threads_at_once() {
     passes("storm_forks.c", &[]);
 }
@@ -67,6 +89,9 @@ fn a_sandbox_that_refuses_calls() {
 
 freehold_testkit::trials! {
     ten_thousand_threads_leave_nothing_behind,
+    twenty_thousand_threads_at_once_leave_little,
+    threads_without_a_pthread_key_lose_nothing,
+    long_zeroed_blocks_are_neither_written_nor_resident,
     forks_from_many_threads_at_once,
     loaded_and_unloaded_under_threads_that_use_it,
     a_dozen_copies_in_one_process,

@@ -7,7 +7,7 @@ mod support;
 
 use std::fs;
 use std::path::PathBuf;
-use support::{assert_passed, compile, folder, library, run};
+use support::{assert_passed, compile, folder, library, pprof, run};
 
 /// A file for one test alone.
 fn file(name: &str) -> PathBuf {
@@ -158,8 +158,7 @@ fn profiles_are_unbiased() {
         ("FREEHOLD_PROFILE_RATE", "4K"),
     ];
     assert_passed("sites.c", &run(&program, &[], &options));
-    let [objects, bytes, live, live_bytes] =
-        profile::sum(&fs::read(&path).expect("written at exit"));
+    let [objects, bytes, live, live_bytes] = pprof::sum(&fs::read(&path).expect("written at exit"));
     let near = |what, value: i64, expected: f64, tolerance: f64| {
         let ratio = value as f64 / expected;
         assert!((ratio - 1.0).abs() < tolerance, "{what}: {value}, {ratio} of what it should be");
@@ -177,65 +176,6 @@ fn a_profile_can_be_had_at_any_time_and_only_if_it_was_asked_for() {
     assert!(!run(&program, &[now], &[]).status.success());
     assert_passed("sites.c", &run(&program, &[now], &[("FREEHOLD_PROFILE", end)]));
     assert!(fs::metadata(now).expect("written").len() > 500);
-}
-
-/// As much of pprof's format as the tests read.
-mod profile {
-    /// The sums of all samples' values.
-    pub fn sum(bytes: &[u8]) -> [i64; 4] {
-        let mut sums = [0; 4];
-        for (field, value) in Fields(bytes) {
-            let Value::Bytes(sample) = value else { continue };
-            if field == 2 {
-                let values = Fields(sample).filter_map(|(field, value)| match value {
-                    Value::Number(number) if field == 2 => Some(number as i64),
-                    _ => None,
-                });
-                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-            }
-        }
-        sums
-    }
-
-    enum Value<'a> {
-        Number(u64),
-        Bytes(&'a [u8]),
-    }
-
-    struct Fields<'a>(&'a [u8]);
-
-    impl Fields<'_> {
-        fn varint(&mut self) -> Option<u64> {
-            let mut value = 0;
-            for shift in (0..).step_by(7) {
-                let (&byte, rest) = self.0.split_first()?;
-                self.0 = rest;
-                value |= u64::from(byte & 0x7F) << shift;
-                if byte < 0x80 {
-                    break;
-                }
-            }
-            Some(value)
-        }
-    }
-
-    impl<'a> Iterator for Fields<'a> {
-        type Item = (u64, Value<'a>);
-
-        fn next(&mut self) -> Option<(u64, Value<'a>)> {
-            let key = self.varint()?;
-            let number = self.varint()?;
-            match key & 7 {
-                0 => Some((key >> 3, Value::Number(number))),
-                2 => {
-                    let (bytes, rest) = self.0.split_at_checked(number as usize)?;
-                    self.0 = rest;
-                    Some((key >> 3, Value::Bytes(bytes)))
-                }
-                wire => panic!("wire type {wire} is not written by us"),
-            }
-        }
-    }
 }
 
 freehold_testkit::trials! {

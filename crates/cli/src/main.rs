@@ -9,7 +9,8 @@ mod commands;
 mod embedded;
 mod ui;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -68,9 +69,15 @@ fn command() -> clap::Command {
     Cli::command()
 }
 
+/// How help and wrong command lines are shown: the parser decides by stream, but does not believe every `TERM`.
+fn colours() -> ColorChoice {
+    let none = ui::refuses_colour() || !(ui::obeys(&io::stdout()) || ui::obeys(&io::stderr()));
+    if none { ColorChoice::Never } else { ColorChoice::Auto }
+}
+
 fn main() -> ExitCode {
     end_with_the_pipe();
-    let matches = command().get_matches();
+    let matches = command().color(colours()).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let done = match cli.command {
         Command::Compare(args) => commands::compare::run(args),

@@ -5,6 +5,7 @@ use freehold_lab::human;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +23,17 @@ pub const EXIT_USAGE: u8 = 2;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongCommandLine(pub String);
+
+/// Refuses `-` for what must be a file: one of that name would be a surprise.
+///
+/// # Errors
+/// When the path is `-`; `why` says why it cannot be standard output.
+pub fn named_file(path: &Path, why: &str) -> Result<()> {
+    if path != Path::new("-") {
+        return Ok(());
+    }
+    Err(WrongCommandLine(format!("-: {why}; name a file (./- is one of that name)")).into())
+}
 
 /// Prints to standard output. One that takes no more is an error, as `println!` would not have it.
 pub fn print(text: impl Display) -> Result<()> {
@@ -46,6 +58,22 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Whether a stream is a terminal that moves its cursor when it is told to: not one that calls itself dumb, or nothing.
+pub fn obeys(stream: &impl IsTerminal) -> bool {
+    let named = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
+    named && stream.is_terminal()
+}
+
+/// Whether a stream shall have colours: <https://no-color.org> asks for none.
+pub fn wants_colour(stream: &impl IsTerminal) -> bool {
+    obeys(stream) && !refuses_colour()
+}
+
+/// Whether the user wants no colours anywhere.
+pub fn refuses_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// A progress bar on standard error that appears only when the work takes long and a person looks.
 pub struct Progress {
     label: &'static str,
@@ -57,7 +85,7 @@ pub struct Progress {
 impl Progress {
     /// A bar that says `label` before its figures.
     pub fn new(label: &'static str) -> Self {
-        Self { label, began: Instant::now(), bar: None, shown: io::stderr().is_terminal() }
+        Self { label, began: Instant::now(), bar: None, shown: obeys(&io::stderr()) }
     }
 
     /// `done` of `total` (0 where it is not known) units are done.

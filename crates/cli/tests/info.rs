@@ -96,3 +96,16 @@ fn no_events_and_one_event() {
     writer.finish().unwrap();
     assert_eq!(info(&[&path]).status.code(), Some(0));
 }
+
+/// The example in `info --help` that asks for the peak.
+#[test]
+fn the_example_for_jq_names_what_the_json_has() {
+    let help = info(&[Path::new("--help")]);
+    let help = text(&help.stdout);
+    let asked = help.split("| jq ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let output = info(&[&golden(), Path::new("--json")]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pointer = asked.unwrap_or_else(|| panic!("no example: {help}")).replace('.', "/");
+    let found = json.pointer(&pointer);
+    assert!(found.is_some_and(|found| found["bytes"].is_u64()), "{pointer}: {found:?}");
+}

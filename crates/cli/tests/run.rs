@@ -36,6 +36,53 @@ fn a_program_that_is_not_there_is_named() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_told_before_the_program_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().to_str().unwrap();
+    for option in ["--profile", "--report"] {
+        for file in ["/nonexistent/x", "/nonexistent/x-%p.json", taken] {
+            let output = run(&[option, file, "--", "echo", "started"]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{option} {file}: {said}");
+            assert!(said.contains(option) && said.contains("cannot be written"), "{said}");
+            assert_eq!(text(&output.stdout), "", "{option} {file}: the program must not run");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_not_written_is_told_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r-%p.json");
+    let report = ["--quiet", "--report", file.to_str().unwrap(), "--"];
+    // Nothing runs at the end of a program that is killed.
+    let killed = run(&[&report[..], &["sh", "-c", "kill -9 $$"]].concat());
+    assert_eq!(killed.status.code(), Some(128 + 9), "the program's own failure counts more");
+    assert!(text(&killed.stderr).contains("was not written"), "{}", text(&killed.stderr));
+    let (source, program) = (folder.path().join("leave.c"), folder.path().join("leave"));
+    std::fs::write(&source, "#include <unistd.h>\nint main(void) { _exit(0); }\n").unwrap();
+    let compiled = Command::new("cc").arg("-o").args([&program, &source]).status();
+    assert!(compiled.expect("a C compiler is there").success());
+    let left = run(&[&report[..], &[program.to_str().unwrap()]].concat());
+    assert_eq!(left.status.code(), Some(125), "{}", text(&left.stderr));
+    let ended = run(&[&report[..], &["env"]].concat());
+    assert_eq!((ended.status.code(), text(&ended.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_file_lies_where_it_was_asked_for_though_the_program_goes_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_freehold"))
+        .current_dir(folder.path())
+        .args(["run", "--quiet", "--report", "r.json", "--", "env", "-C", "/", "env"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(folder.path().join("r.json").is_file());
+}
+
+#[test]
 fn the_library_has_a_path() {
     let output = run(&["--library"]);
     let path = text(&output.stdout);

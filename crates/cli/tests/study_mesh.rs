@@ -71,7 +71,7 @@ fn json_has_published_and_ours_of_every_part() {
     let output = mesh(folder.path(), &[&FEW[..], &["--set", "platforms=2x2"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(1), Some("mesh")));
+    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(2), Some("mesh")));
     let verdicts = json["verdicts"].as_array().unwrap();
     let of = |key: &str| verdicts.iter().find(|verdict| verdict["key"] == key);
     for (key, printed) in [
@@ -85,7 +85,7 @@ fn json_has_published_and_ours_of_every_part() {
         assert!(verdict["ours"].as_f64().is_some_and(|ours| ours > 0.0), "{verdict}");
     }
     let lengths = ["computing", "in_c", "waiting"].map(|part| json[part].as_array().unwrap().len());
-    assert_eq!(lengths, [5 * 2, 6, 4 * 2]);
+    assert_eq!(lengths, [8 * 2, 6, 5 * 2]);
     assert_eq!(json["in_c"][0]["policy"], "best-fit-list");
     assert_eq!(json["settings"]["costs"]["router"], 1);
 }

@@ -23,8 +23,11 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep; also how often the heartbeat is seen.
 const SLEEP: Duration = Duration::from_millis(100);
-/// How much time may pass before what waits is stored.
-const LAG: Duration = Duration::from_secs(1);
+/// How much time may pass before what waits is stored, at first and later: a recorder that is killed within its first
+/// second has most of that second, and a long recording has no blocks shorter than a second's.
+const LAG: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// In between, this part of the time that the recording has taken.
+const LAG_PART: u32 = 4;
 
 /// Events of a round that make another one worth while at once.
 const ENOUGH: u64 = SLOTS as u64 / 4;
@@ -63,10 +66,11 @@ pub struct Drain {
 impl Drain {
     /// Drains until the door says that all is over; gives the spool back.
     pub fn run(mut self) -> SpoolWriter {
-        let mut stored = Instant::now();
+        let begun = Instant::now();
+        let mut stored = begun;
         let mut round = self.round();
         while !round.is_last {
-            if stored.elapsed() > LAG {
+            if stored.elapsed() > (begun.elapsed() / LAG_PART).clamp(LAG.0, LAG.1) {
                 self.store_all();
                 stored = Instant::now();
             }

@@ -72,6 +72,21 @@ pub unsafe trait Machine {
     /// `[at, at + len)` lies within one reservation and holds nothing that is in use.
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool;
 
+    /// [`Machine::commit`] ahead of need: what is committed so is not in core files until [`Machine::dump`] puts it there.
+    ///
+    /// # Safety
+    /// As [`Machine::commit`].
+    unsafe fn commit_ahead(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.commit(at, len) }
+    }
+
+    /// Advice: committed bytes belong into a core file of the program (`wanted`), or hold nothing. What was only
+    /// reserved, or committed ahead, is in none.
+    fn dump(&self, at: *mut u8, len: usize, wanted: bool) {
+        let _ = (at, len, wanted);
+    }
+
     /// Gives the pages back; they stay committed and read as zero. `false` when refused: then some
     /// may read as zero, and the others are as they were.
     ///
@@ -111,6 +126,13 @@ pub unsafe trait Machine {
     /// from several. A machine that answers `None` is asked nothing about nodes.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
+    }
+
+    /// Which thread is calling: a number from 1 to 2^31 - 1 that no two threads of a process have at the same time, by which
+    /// a forked child tells what its own thread was doing from what the others were. Costs an instruction or two.
+    #[inline]
+    fn me(&self) -> u32 {
+        1
     }
 
     /// Sleeps while `word` is `expected`, until [`Machine::wake`] or spuriously.

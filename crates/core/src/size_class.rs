@@ -12,7 +12,7 @@ pub const CLASSES: usize = 72;
 /// The largest size that a class holds, in bytes; larger requests take runs of pages.
 pub const MAX_CLASS_SIZE: usize = 32 * 1024;
 
-/// The largest size that is looked up in [`SMALL_CLASS`], in bytes.
+/// The largest size that is looked up in a table, in bytes.
 pub const SMALL_MAX: usize = 1024;
 
 /// Where the linear steps of 16 bytes end and the eight steps per doubling begin, in bytes.
@@ -56,9 +56,22 @@ impl SizeClass {
     /// `offset / size` without a division, for offsets below 64 KiB (proved by a test over all).
     #[inline(always)]
     pub const fn divide(self, offset: usize) -> usize {
+        ((offset as u64 * self.divisor().reciprocal as u64) >> 32) as usize
+    }
+
+    /// Whether a whole block of this class starts `offset` bytes into a unit of 64 KiB, for offsets below that (proved by
+    /// a test over all): Lemire, Kaser and Kurz, "Faster remainder by direct computation" (2019), section 3.2, with a
+    /// lower bound, which leaves out the piece behind the last block.
+    #[inline(always)]
+    pub const fn starts_at(self, offset: usize) -> bool {
+        let divisor = self.divisor();
+        (offset as u32).wrapping_mul(divisor.reciprocal) < divisor.bound
+    }
+
+    #[inline(always)]
+    const fn divisor(self) -> &'static Divisor {
         // SAFETY: as in `size`.
-        let reciprocal = unsafe { *RECIPROCALS.as_ptr().add(self.0 as usize) };
-        ((offset as u64 * reciprocal as u64) >> 32) as usize
+        unsafe { &*TABLES.divisors.as_ptr().add(self.0 as usize) }
     }
 
     /// All classes, smallest first.
@@ -78,7 +91,7 @@ impl core::fmt::Debug for SizeClass {
 #[inline]
 pub const fn class_of(size: usize) -> Option<SizeClass> {
     if size <= SMALL_MAX {
-        Some(SizeClass(SMALL_CLASS[size]))
+        Some(class_of_small(size))
     } else if size <= MAX_CLASS_SIZE {
         Some(SizeClass(compute(size)))
     } else {
@@ -112,8 +125,17 @@ pub const fn round_up(size: usize, align: usize) -> usize {
     (if size == 0 { 0 } else { size - 1 } | (align - 1)) + 1
 }
 
-/// The class of every size up to [`SMALL_MAX`], one byte each: the fast path's only table.
-pub static SMALL_CLASS: [u8; SMALL_MAX + 1] = {
+/// What the fast path looks up: one static, so that the processor needs one address for both.
+#[repr(C)]
+struct Tables {
+    /// The class of every size up to [`SMALL_MAX`], one byte each.
+    small: [u8; SMALL_MAX + 1],
+    divisors: [Divisor; CLASSES],
+}
+
+static TABLES: Tables = Tables { small: small_classes(), divisors: divisors() };
+
+const fn small_classes() -> [u8; SMALL_MAX + 1] {
     let mut table = [0; SMALL_MAX + 1];
     let mut size = 0;
     while size <= SMALL_MAX {
@@ -121,7 +143,13 @@ pub static SMALL_CLASS: [u8; SMALL_MAX + 1] = {
         size += 1;
     }
     table
-};
+}
+
+/// The class of a size up to [`SMALL_MAX`]; panics above.
+#[inline(always)]
+pub const fn class_of_small(size: usize) -> SizeClass {
+    SizeClass(TABLES.small[size])
+}
 
 static SIZES: [u16; CLASSES] = {
     let mut sizes = [0; CLASSES];
@@ -133,15 +161,30 @@ static SIZES: [u16; CLASSES] = {
     sizes
 };
 
-static RECIPROCALS: [u32; CLASSES] = {
-    let mut table = [0; CLASSES];
+/// Dividing by a size: of the product of an offset and the reciprocal, the upper half is the quotient, and the lower half
+/// is below the bound where a block starts.
+#[repr(C)]
+struct Divisor {
+    /// 2^32 / size, rounded up.
+    reciprocal: u32,
+    /// What the offset behind the last block comes to; 1 where sizes divide 2^32, and every block's offset comes to 0.
+    bound: u32,
+}
+
+const fn divisors() -> [Divisor; CLASSES] {
+    let mut table = [const { Divisor { reciprocal: 0, bound: 0 } }; CLASSES];
     let mut class = 0;
     while class < CLASSES {
-        table[class] = ((1u64 << 32).div_ceil(size_of_class(class) as u64)) as u32;
+        let size = size_of_class(class) as u64;
+        let reciprocal = (1u64 << 32).div_ceil(size);
+        let excess = reciprocal * size - (1 << 32);
+        let behind = (1 << 16) / size * excess;
+        let bound = if behind == 0 { 1 } else { behind };
+        table[class] = Divisor { reciprocal: reciprocal as u32, bound: bound as u32 };
         class += 1;
     }
     table
-};
+}
 
 const fn size_of_class(class: usize) -> usize {
     if class < LINEAR_MAX / 16 {
@@ -225,6 +268,17 @@ mod tests {
         for class in SizeClass::all() {
             for offset in 0..65536 {
                 assert_eq!(class.divide(offset), offset / class.size(), "{offset} in {class:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_starts_where_a_whole_one_fits_at_a_multiple_of_its_size() {
+        for class in SizeClass::all() {
+            let size = class.size();
+            for offset in 0..65536 {
+                let starts = offset % size == 0 && offset + size <= 65536;
+                assert_eq!(class.starts_at(offset), starts, "{offset} in {class:?}");
             }
         }
     }

@@ -12,7 +12,7 @@
 
 use crate::process::HEAP;
 use crate::vacate::{NodeError, Pace, Vacated};
-use crate::{heaps, purger, report, vacate, word};
+use crate::{heaps, purger, report, vacate};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -82,6 +82,15 @@ unsafe impl Machine for Territory {
         unsafe { self.linux.commit(at, len) }
     }
 
+    unsafe fn commit_ahead(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.linux.commit_ahead(at, len) }
+    }
+
+    fn dump(&self, at: *mut u8, len: usize, wanted: bool) {
+        self.linux.dump(at, len, wanted);
+    }
+
     unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
         // SAFETY: the caller's.
         unsafe { self.linux.purge(at, len) }
@@ -102,6 +111,11 @@ unsafe impl Machine for Territory {
 
     fn nodes(&self) -> Option<&dyn Nodes> {
         HEAP.machine().nodes()
+    }
+
+    #[inline(always)]
+    fn me(&self) -> u32 {
+        self.linux.me()
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32) {
@@ -128,18 +142,16 @@ pub(crate) struct Private {
 }
 
 impl Private {
-    pub fn before_fork(&self) {
+    /// In a forked child: a slot that another thread was using loses its cache, which the heap makes whole.
+    pub fn after_fork_in_child(&self) {
         for slot in &self.slots {
-            slot.lock.lock(HEAP.machine());
+            if slot.lock.disown(HEAP.machine()) {
+                slot.cache.set(ptr::null());
+            }
         }
-        self.heap.before_fork();
-    }
-
-    pub fn after_fork(&self) {
-        self.heap.after_fork();
-        for slot in &self.slots {
-            slot.lock.unlock(HEAP.machine());
-        }
+        let is_kept =
+            |cache: &Cache| self.slots.iter().any(|slot| ptr::eq(slot.cache.get(), cache));
+        self.heap.after_fork_in_child(is_kept);
     }
 
     /// Takes no memory of those nodes any more, unless the heap is bound to one.
@@ -199,7 +211,7 @@ impl Private {
 /// slots as long as there are two for each, so that each slot's cache is of its threads' node.
 fn slot_number() -> usize {
     // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread pointers differ in their middle bits.
-    let hash = (word::identity() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
+    let hash = (freehold_os::thread::pointer() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
     match HEAP.machine().nodes().and_then(|nodes| nodes.here()) {
         Some(node) => node.index() * 2 + hash % 2,
         None => hash,

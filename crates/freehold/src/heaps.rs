@@ -126,22 +126,27 @@ pub(crate) fn purge() -> bool {
     with_list(|list| {
         list.each(|heap| {
             let done = heap.heap.purge(false);
-            busy |= done.bytes != 0 || done.unsettled;
+            busy |= done.more();
             heap.heap.settled();
-            heap.stop_if_late();
         });
     });
     busy
 }
 
-/// Before a fork: nobody is left in the middle of anything.
-pub(crate) fn before_fork() {
-    SHARED.lock.lock(HEAP.machine());
-    SHARED.list.each(Private::before_fork);
+/// Whether the calling thread holds the list's lock: a signal came meanwhile.
+pub(crate) fn is_locked_here() -> bool {
+    SHARED.lock.is_mine(HEAP.machine())
 }
 
-/// After a fork, on both sides: every lock is ours, whatever other threads were about to do.
-pub(crate) fn after_fork() {
-    SHARED.list.each(Private::after_fork);
-    SHARED.lock.unlock(HEAP.machine());
+/// In a forked child: the list is free, and every heap on it whole. (A heap that was being listed or taken from the list is on
+/// it or not, for a link is one word; how they are counted is counted anew.)
+pub(crate) fn after_fork_in_child() {
+    if SHARED.lock.disown(HEAP.machine()) {
+        let mut len = 0;
+        SHARED.list.each(|_| len += 1);
+        SHARED.list.len.set(len);
+        SHARED.list.relink();
+        COUNT.store(len, Ordering::Relaxed);
+    }
+    SHARED.list.each(Private::after_fork_in_child);
 }

@@ -19,6 +19,7 @@
 //! purger   the hidden thread that gives memory back
 //! heaps    the list of further heaps
 //! vacate   leaving a node while the program runs
+//! held     which blocks the program holds, out of band: for hardened frees
 //! watch    calls that are counted, sampled or hardened: counts, profile, secure
 //! exit     files written at the end
 //! off_heap memory of our own that no heap knows
@@ -33,11 +34,12 @@ mod exit;
 mod global;
 pub mod heap;
 mod heaps;
+mod held;
 mod off_heap;
 mod options;
 pub mod process;
 pub mod profile;
-mod purger;
+pub mod purger;
 pub mod realtime;
 mod report;
 mod secure;

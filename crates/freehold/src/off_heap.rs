@@ -11,6 +11,8 @@ use freehold_core::machine::Machine;
 /// As it says.
 pub(crate) unsafe trait Zeroed: Copy {}
 
+// SAFETY: a number.
+unsafe impl Zeroed for u64 {}
 // SAFETY: numbers, and names of length 0.
 unsafe impl Zeroed for freehold_core::stats::HeapReport {}
 

@@ -9,7 +9,9 @@ use crate::{profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::heap::{Cache, Collected, Freed, Misuse, NodeHeap, Sealed};
 use freehold_core::machine::Machine;
-use freehold_core::size_class::{SMALL_MAX, class_of, class_of_resized, round_up};
+use freehold_core::size_class::{
+    SMALL_MAX, class_of, class_of_aligned, class_of_resized, round_up,
+};
 use freehold_os::Linux;
 
 /// The one heap.
@@ -111,6 +113,29 @@ pub unsafe fn free(block: *mut u8) {
     }
 }
 
+/// Frees a block that was asked for with this size and alignment (16 for none), or nothing if it is null. Another size
+/// stops the program, as far as it can be told: blocks may be twice as long as what was asked for.
+///
+/// # Safety
+/// As for [`free`].
+pub unsafe fn free_sized(block: *mut u8, size: usize, align: usize) {
+    if block.is_null() {
+        return;
+    }
+    let found = HEAP.examine(block).unwrap_or_else(|misuse| report::stop(misuse, block));
+    let more = watch::reserved(block);
+    let have = found.size - more;
+    let class = class_of_aligned(size.saturating_add(more), align);
+    let own = class.is_none_or(|class| class.size() >= found.size);
+    let other = watch::asked_for(&found).is_some_and(|asked| asked != size);
+    let misfit = size > have || (size < have / 2 && !own);
+    if other || misfit || !block.addr().is_multiple_of(align.max(1)) {
+        report::stop_sized(block);
+    }
+    // SAFETY: the caller's.
+    unsafe { free(block) }
+}
+
 #[cold]
 #[inline(never)]
 fn overflow(class: usize) {
@@ -174,6 +199,10 @@ unsafe fn free_slower(block: *mut u8) {
 /// As for [`free`].
 #[inline(never)]
 unsafe fn free_entering(block: *mut u8) {
+    if thread::has_left() && !watch::is_on() {
+        // SAFETY: the caller's.
+        return judge(unsafe { HEAP.free_without_cache(block) }, block);
+    }
     let freed = match thread::enter() {
         // SAFETY: the caller's.
         Some(Entered::Plain(cache)) => unsafe { HEAP.free(cache, block) },
@@ -302,6 +331,11 @@ pub fn usage() -> Usage {
     let usage = HEAP.usage();
     let unit = freehold_core::frames::UNIT;
     Usage { used: usage.used * unit, dirty: usage.dirty * unit, committed: usage.committed * unit }
+}
+
+/// Bytes of freed blocks that wait before they may be used again; 0 without `FREEHOLD_SECURE`.
+pub fn quarantined() -> usize {
+    crate::secure::waiting()
 }
 
 /// Walks the heap's structures; the first broken invariant is the error. Meaningful while no other

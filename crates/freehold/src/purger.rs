@@ -1,42 +1,58 @@
 //! The hidden thread that gives memory back while the program does something else, or nothing.
 //!
 //! It is started by whoever notices, on a cold path, that megabytes were freed; it works in rounds
-//! until a few of them in a row find nothing to do, and then sleeps until called again. A forked
-//! child has none until it needs one. `FREEHOLD_PURGE=off` does without.
+//! until a few of them in a row find nothing to do, and then ends. `FREEHOLD_PURGE=off` does without.
+//!
+//! What it may do is what giving pages back takes (`freehold_os::thread`), so that it is of no use to who gets hold of it. And it
+//! stands in nobody's way: what a program does once for all its threads, or may do with one thread only, is done while
+//! there is none ([`pause`]). A forked child has none until it needs one.
+//!
+//! Invariant: the state is `AT_WORK` while there is a thread that will look at [`NodeHeap::wants_purge`] again, or somebody
+//! is about to start one.
+//!
+//! [`NodeHeap::wants_purge`]: freehold_core::heap::NodeHeap::wants_purge
 
-use crate::heaps;
 use crate::process::HEAP;
-use crate::report;
+use crate::{heaps, report, thread};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_core::machine::Machine;
-use freehold_os::thread::{Stack, drop_capabilities, spawn};
+use freehold_core::sync::Lock;
+use freehold_os::copied;
+use freehold_os::thread::{Room, confine};
 
 /// Between two rounds. Two rounds of rest make a page idle: one second, give or take.
 const ROUND_NS: u64 = 400_000_000;
 /// Units in use (32 GiB) for each of which a round waits so long: looking at them all costs about ten
 /// nanoseconds each, and the purger shall take at most one hundredth of a processor.
 const ROUND_UNITS: usize = 1 << 19;
-/// Rounds without work before it sleeps.
-const PATIENCE: u32 = 3;
+/// Rounds for so long find nothing to do before it ends. With the last one, less than two seconds.
+const PATIENCE_NS: u64 = 1_200_000_000;
+/// Tenths of a second that a program waits for it to end, at most: on a machine where it does not get a processor. And where it
+/// may be waiting itself, for a lock that the program's thread held when a signal came.
+const FAREWELL: usize = 100;
+const FAREWELL_WITH_LOCK: usize = 1;
 
 const ABSENT: u32 = 0;
-const AWAKE: u32 = 1;
-const ASLEEP: u32 = 2;
+const AT_WORK: u32 = 1;
 
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);
 static OFF: AtomicBool = AtomicBool::new(false);
-static STACK: Stack = Stack::new();
+static ROOM: Room = Room::new();
+/// Held by who starts it, or forbids that.
+static STARTING: Lock = Lock::new();
+/// How many want that there is none; it sleeps on this word.
+static PAUSES: AtomicU32 = AtomicU32::new(0);
 
 /// Never start it.
 pub(crate) fn switch_off() {
     OFF.store(true, Ordering::Relaxed);
 }
 
-/// Starts or wakes the purger if there is enough for it to do.
+/// Starts the purger if there is enough for it to do.
 #[inline]
 pub(crate) fn consider() {
     report::stop_if_late();
-    if HEAP.wants_purge() && STATE.load(Ordering::Relaxed) != AWAKE {
+    if HEAP.wants_purge() {
         call();
     }
 }
@@ -46,43 +62,106 @@ pub(crate) fn call() {
     if OFF.load(Ordering::Relaxed) {
         return HEAP.settled();
     }
-    match STATE.swap(AWAKE, Ordering::AcqRel) {
-        ASLEEP => HEAP.machine().wake(&STATE),
-        // SAFETY: the state says that nobody runs on the stack; `main` touches no TLS.
-        ABSENT if !unsafe { spawn(&STACK, main) } => {
-            switch_off();
-            STATE.store(ABSENT, Ordering::Release);
-        }
-        _ => {}
+    // Where the process was copied and nobody said so, the state is the other process's.
+    if STATE.load(Ordering::Relaxed) == AT_WORK && !copied::mend() {
+        return;
+    }
+    if STATE.swap(AT_WORK, Ordering::AcqRel) == ABSENT && !start() {
+        STATE.store(ABSENT, Ordering::Release);
     }
 }
 
-/// In a forked child: the purger did not come along.
+/// Starts the thread, unless the last one is still leaving, or somebody is in the way: then who frees next tries again.
+fn start() -> bool {
+    let machine = HEAP.machine();
+    let started = STARTING.try_with(machine, || {
+        if !ROOM.is_empty() || PAUSES.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        copied::notice(machine.page_size(), thread::after_copy);
+        // SAFETY: under the lock; `main` touches no thread-local storage.
+        let started = unsafe { ROOM.spawn(main) };
+        if !started {
+            // Refused: not before as much again was freed.
+            HEAP.settled();
+        }
+        started
+    });
+    started.unwrap_or(false)
+}
+
+/// In a forked child: the purger did not come along, and who was about to do something about it neither.
 pub(crate) fn forget() {
+    STARTING.disown(HEAP.machine());
+    ROOM.vacate();
+    PAUSES.store(0, Ordering::Relaxed);
+    HEAP.hurry(false);
     STATE.store(ABSENT, Ordering::Relaxed);
 }
 
-extern "C" fn main() -> ! {
-    drop_capabilities();
+/// As long as it lives there is no purger.
+pub struct Pause(());
+
+/// Ends the purger, if there is one, and waits until the kernel has forgotten it; none starts before the answer is dropped. For
+/// what a program does to all its threads, or when it has one only.
+#[cold]
+pub fn pause() -> Pause {
+    let machine = HEAP.machine();
+    // A signal handler may have interrupted who holds the lock.
+    let mine = STARTING.is_mine(machine);
+    if !mine {
+        STARTING.lock(machine);
+    }
+    PAUSES.fetch_add(1, Ordering::AcqRel);
+    if !mine {
+        STARTING.unlock(machine);
+    }
+    HEAP.hurry(true);
+    machine.wake(&PAUSES);
+    let locked = HEAP.is_locked_here() || heaps::is_locked_here();
+    ROOM.wait_until_forgotten(if locked { FAREWELL_WITH_LOCK } else { FAREWELL });
+    Pause(())
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let less = |pauses: u32| pauses.checked_sub(1);
+        // None left to take away: a signal handler forked meanwhile, and this is the child.
+        let before = PAUSES.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+        if before == Ok(1) {
+            HEAP.hurry(false);
+        }
+    }
+}
+
+fn is_unwanted() -> bool {
+    PAUSES.load(Ordering::Acquire) != 0
+}
+
+extern "C" fn main() {
+    if !confine() {
+        HEAP.settled();
+        return STATE.store(ABSENT, Ordering::Release);
+    }
     loop {
         work();
         HEAP.settled();
-        STATE.store(ASLEEP, Ordering::Release);
-        while STATE.load(Ordering::Acquire) == ASLEEP {
-            HEAP.machine().sleep_on(&STATE, ASLEEP, None);
+        STATE.store(ABSENT, Ordering::Release);
+        // Who has freed much just now may have taken us for at work.
+        let more = HEAP.wants_purge() && !is_unwanted();
+        if !more || STATE.swap(AT_WORK, Ordering::AcqRel) != ABSENT {
+            return;
         }
     }
 }
 
 fn work() {
-    let never = AtomicU32::new(0);
     let mut idle = 0;
-    while idle < PATIENCE {
-        let rounds = 1 + HEAP.usage().used / ROUND_UNITS;
-        HEAP.machine().sleep_on(&never, 0, Some(ROUND_NS * rounds as u64));
+    while idle < PATIENCE_NS && !is_unwanted() {
+        let round = ROUND_NS * (1 + HEAP.usage().used / ROUND_UNITS) as u64;
+        HEAP.machine().sleep_on(&PAUSES, 0, Some(round));
         let done = HEAP.purge(false);
-        report::stop_if_late();
-        let busy = heaps::purge() || done.bytes != 0 || done.unsettled;
-        idle = if busy { 0 } else { idle + 1 };
+        let busy = heaps::purge() || done.more();
+        idle = if busy { 0 } else { idle + round };
     }
 }

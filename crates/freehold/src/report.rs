@@ -11,6 +11,9 @@ pub(crate) fn stop(misuse: Misuse, block: *mut u8) -> ! {
         match misuse {
             Misuse::DoubleFree => b"freehold: double free of ",
             Misuse::NotABlock => b"freehold: not a block of this heap, or freed already: ",
+            Misuse::Astray => {
+                b"freehold: freed inside a block, or a freed block written to: no block starts at "
+            }
         },
         block,
     )
@@ -30,8 +33,26 @@ pub(crate) fn stop_written(block: *mut u8) -> ! {
     say(b"freehold: written to after it was freed: ", block)
 }
 
+/// Says that a block was written to behind its end, and aborts.
+#[cold]
+pub(crate) fn stop_overflowed(block: *mut u8) -> ! {
+    say(b"freehold: written to behind its end: ", block)
+}
+
+/// Says that what a free block leads to is in use, or no block at all, and aborts.
+#[cold]
+pub(crate) fn stop_taken(block: *mut u8) -> ! {
+    say(b"freehold: a freed block was written to, and led to what is no free block: ", block)
+}
+
+/// Says that a block was freed with a size that it cannot have been asked for with, and aborts.
+#[cold]
+pub(crate) fn stop_sized(block: *mut u8) -> ! {
+    say(b"freehold: freed with another size than it has: ", block)
+}
+
 fn say(what: &[u8], block: *mut u8) -> ! {
-    let mut line = [0u8; 128];
+    let mut line = [0u8; 160];
     let mut len = 0;
     let mut put = |bytes: &[u8]| {
         for &byte in bytes {

@@ -1,7 +1,8 @@
 //! Hardened frees (`FREEHOLD_SECURE=1`): what is checked at once, kept for a while, wiped, fenced.
 //!
 //! ```text
-//! free     exact block start? in use?  ->  wiped, marked  ->  swapped with a random block of the
+//! malloc   a block of its class's slab that nobody holds?  ->  noted, with a canary in its last word
+//! free     exact block start? held? canary whole?  ->  wiped, marked  ->  swapped with a random block of the
 //!          quarantine  ->  was that one written to meanwhile?  ->  given back
 //! large    behind the last page of the block lies a page that nobody can touch
 //! ```
@@ -14,6 +15,7 @@
 
 use crate::process::HEAP;
 use crate::watch::{self, Ask};
+use crate::{held, report};
 use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +29,11 @@ const LITTLE: usize = 4096;
 const LITTLE_MAX: usize = 1024;
 /// Larger ones: at most 8 MiB.
 const BIG: usize = 256;
+/// Bytes of a canary.
+const CANARY: usize = size_of::<usize>();
+/// The bits of a canary that say how much was asked for.
+const SIZE: usize = 0xFFFF;
+const _: () = assert!(MAX_CLASS_SIZE <= SIZE);
 /// Fences at a time: each costs two mappings, of which a process has 65530.
 const FENCES: usize = 16 * 1024;
 
@@ -50,42 +57,81 @@ static SHARED: Shared = Shared {
     quarantine: UnsafeCell::new(Quarantine { little: [0; LITTLE], big: [0; BIG], dice: 0 }),
 };
 
+/// What canaries are made of: random.
+static SECRET: AtomicUsize = AtomicUsize::new(0);
+
 /// How many blocks have a fence.
 static FENCED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes in the quarantine.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes in the quarantine.
+pub(crate) fn waiting() -> usize {
+    WAITING.load(Ordering::Relaxed)
+}
 
 /// Starts it: before the first cache is handed out.
 pub(crate) fn start() {
     watch::add(watch::SECURE);
+    SECRET.store(HEAP.machine().random(), Ordering::Relaxed);
     // SAFETY: nobody else is here before the start is over.
     unsafe { (*SHARED.quarantine.get()).dice = HEAP.machine().random() as u64 | 1 };
 }
 
-/// Before a fork.
-pub(crate) fn before_fork() {
-    SHARED.lock.lock(HEAP.machine());
+/// In a forked child: the quarantine is free. (It is whole: a place is one word.)
+pub(crate) fn after_fork_in_child() {
+    SHARED.lock.disown(HEAP.machine());
 }
 
-/// After a fork, on both sides.
-pub(crate) fn after_fork() {
-    SHARED.lock.unlock(HEAP.machine());
-}
-
-/// Allocates; a block above all classes gets a fence.
+/// Allocates: a small block with a canary at its end, a large one with a fence behind it. What the heap hands out must be a
+/// block of its own that nobody has: lists that were written to end the program here.
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
     let page = HEAP.machine().page_size();
-    let large = ask.size > MAX_CLASS_SIZE || ask.align > MAX_CLASS_SIZE;
-    let Some(longer) = ask.size.max(MAX_CLASS_SIZE + 1).checked_add(page).filter(|_| large) else {
-        return ask.of_heap(cache);
-    };
+    let small = ask.size <= MAX_CLASS_SIZE - CANARY && ask.align <= MAX_CLASS_SIZE;
+    let (least, more) = if small { (0, CANARY) } else { (MAX_CLASS_SIZE + 1, page) };
+    let Some(longer) = ask.size.max(least).checked_add(more) else { return ptr::null_mut() };
     let block = Ask { size: longer, ..ask }.of_heap(cache);
-    if !block.is_null() && is_large(block) {
-        raise_fence(block, page);
+    if block.is_null() {
+        return block;
+    }
+    match HEAP.examine(block) {
+        Ok(found) if held::give(block) => match found.kind {
+            Kind::Small => note_size(&found, ask.size),
+            Kind::Large => raise_fence(block, page),
+        },
+        _ => report::stop_taken(block),
     }
     block
 }
 
-fn is_large(block: *mut u8) -> bool {
-    HEAP.examine(block).is_ok_and(|block| block.kind == Kind::Large)
+/// The last word of a small block.
+fn canary_of(block: &Block) -> *mut usize {
+    ptr::with_exposed_provenance_mut(block.address + block.size - CANARY)
+}
+
+/// What is there as long as nobody writes behind the end of what he asked for; but for [`SIZE`], where what he asked for is.
+fn canary(block: &Block) -> usize {
+    (SECRET.load(Ordering::Relaxed) ^ block.address) & !SIZE
+}
+
+/// Writes a small block's canary, and the size that its user asked for.
+fn note_size(block: &Block, size: usize) {
+    // SAFETY: the block is its user's, who does not know of its last word.
+    unsafe { canary_of(block).write(canary(block) | size) };
+}
+
+/// The size that the user of a small block asked for last.
+pub(crate) fn asked_for(block: &Block) -> Option<usize> {
+    // SAFETY: the caller found the block, which ends with a canary.
+    (block.kind == Kind::Small).then(|| unsafe { canary_of(block).read() } & SIZE)
+}
+
+/// A block stays where it is, for another size.
+pub(crate) fn resize(block: &Block, size: usize) {
+    if block.kind == Kind::Small {
+        note_size(block, size);
+    }
 }
 
 /// The last page of a large block that `allocate` made one page longer.
@@ -106,9 +152,18 @@ fn raise_fence(block: *mut u8, page: usize) {
     }
 }
 
-/// What of a block's size its user must not use: the fence.
+/// What of a block's size its user must not use: the canary, or the fence.
 pub(crate) fn extra(block: *mut u8) -> usize {
-    if is_large(block) { HEAP.machine().page_size() } else { 0 }
+    match HEAP.find(block) {
+        Ok(Block { kind: Kind::Large, .. }) => HEAP.machine().page_size(),
+        _ => CANARY,
+    }
+}
+
+/// The block at an address, if the program holds it.
+pub(crate) fn find(address: *mut u8) -> Result<Block, Misuse> {
+    let block = HEAP.find(address)?;
+    if held::is_held(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
 }
 
 /// Frees: checks, wipes, and keeps the block for a while.
@@ -116,26 +171,35 @@ pub(crate) fn extra(block: *mut u8) -> usize {
 /// # Safety
 /// The block is not in use by anyone.
 pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
-    let block = HEAP.examine(address)?;
+    let block = HEAP.find(address)?;
+    if !held::take(address) {
+        return Err(Misuse::DoubleFree);
+    }
     watch::note_freed(address, block.size);
     if block.kind == Kind::Large {
         // SAFETY: the caller's.
         return unsafe { free_large(cache, address) };
     }
     // SAFETY: the block is the caller's and that long.
+    if unsafe { canary_of(&block).read() } & !SIZE != canary(&block) {
+        report::stop_overflowed(address);
+    }
+    // SAFETY: the block is the caller's and that long.
     unsafe {
         ptr::write_bytes(address, 0, block.size);
         HEAP.seal(address);
     }
+    WAITING.fetch_add(block.size, Ordering::Relaxed);
     let leaving: *mut u8 = ptr::with_exposed_provenance_mut(exchange(&block));
     if leaving.is_null() {
         return Ok(());
     }
     let size = HEAP.usable_size(leaving)?;
+    WAITING.fetch_sub(size, Ordering::Relaxed);
     // SAFETY: the block was in the quarantine, hence sealed and nobody's.
     let whole = unsafe { HEAP.unseal(leaving) && is_zero(leaving, size) };
     if !whole {
-        crate::report::stop_written(leaving);
+        report::stop_written(leaving);
     }
     // SAFETY: nobody uses it.
     unsafe { HEAP.free(cache, leaving) }

@@ -6,6 +6,7 @@
 use crate::off_heap::Table;
 use crate::{counts, heaps, watch};
 use core::sync::atomic::Ordering;
+pub use freehold_core::frames::UNIT;
 use freehold_core::heap::census::Direct;
 pub use freehold_core::heap::census::{Census, ClassCensus};
 use freehold_core::stats::page::Page;

@@ -4,15 +4,20 @@
 //! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; who
 //! allocates after that gets another cache, and another destructor.
 //!
-//! Locks, in the order in which a fork takes them: the start, the list of heaps, each heap's slots and
-//! own locks, the quarantine, the profile, the main heap's.
+//! A fork takes no lock and waits for nobody: a child makes whole what other threads were doing (`core::heap::fork`).
+//!
+//! Locks, in the order in which they may be taken: the start, the list of heaps, each heap's slots and own locks, the
+//! quarantine, the profile, the main heap's.
 
 use crate::process::HEAP;
 use crate::{heaps, options, profile, purger, secure, watch, word};
+use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::heap::Cache;
 use freehold_core::machine::Machine;
 use freehold_core::sync::Lock;
+use freehold_os::copied;
+use libc::{c_int, c_void};
 
 // Both in `.data`, the page of which the dynamic loader has written to: no fault at the start.
 #[unsafe(link_section = ".data.freehold_start")]
@@ -23,6 +28,9 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// In the key's value, beside the (page-aligned) cache: the destructor has been called once.
 const SECOND_ROUND: usize = 1;
+
+/// The countdown of a thread that has left its cache, where there is no key.
+const LEFT: i64 = i64::MIN;
 
 /// A thread's cache, and how it is to be used.
 pub(crate) enum Entered {
@@ -46,6 +54,9 @@ pub(crate) fn enter() -> Option<Entered> {
 /// Gives the calling thread a cache; `None` when memory is short.
 fn attach() -> Option<Entered> {
     start_heap();
+    if HEAP.has_caches() {
+        copied::notice(HEAP.machine().page_size(), after_copy);
+    }
     let cache = HEAP.attach()?;
     let entered = if watch::is_on() {
         profile::enter_thread();
@@ -85,9 +96,8 @@ fn start() {
     let mut key = 0;
     // SAFETY: the key is ours; the destructor takes what `arm` sets.
     let refused = unsafe { libc::pthread_key_create(&mut key, Some(leave)) } != 0;
-    // SAFETY: the handlers allocate nothing. Registered before any of the program's, ours are the
-    // last to run before a fork and the first after it.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
+    // SAFETY: the handler allocates nothing.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     KEY.store(if refused { u32::MAX } else { key + 1 }, Ordering::Release);
 }
 
@@ -107,23 +117,67 @@ pub(crate) fn settle(cache: &'static Cache) {
     arm(new, 0);
 }
 
-fn arm(cache: &Cache, round: usize) {
+fn arm(cache: &'static Cache, round: usize) {
     let key = KEY.load(Ordering::Relaxed);
-    if key != u32::MAX {
-        let value = core::ptr::from_ref(cache).cast::<u8>().wrapping_add(round);
+    if key == u32::MAX {
+        if !has_left() {
+            arm_without_key(cache);
+        }
+    } else {
+        let value = ptr::from_ref(cache).cast::<u8>().wrapping_add(round);
         // SAFETY: the key exists. Failure means that this cache is lost when the thread exits.
         unsafe { libc::pthread_setspecific(key - 1, value.cast()) };
     }
 }
 
+/// Where a program took all keys before its first allocation: the end of a thread's C++ objects is the end of its cache. What
+/// the C library frees after that is freed without one. (Who allocates then gets another one, which is lost.)
+#[cold]
+fn arm_without_key(cache: &'static Cache) {
+    type Register = unsafe extern "C" fn(
+        unsafe extern "C" fn(*mut c_void),
+        *mut c_void,
+        *const c_void,
+    ) -> c_int;
+    // SAFETY: asks for a function of the C library.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_thread_atexit_impl".as_ptr()) };
+    if !found.is_null() {
+        let cache = ptr::from_ref(cache).cast_mut().cast();
+        // SAFETY: the Itanium C++ ABI's function has this type; the last argument is any address of the library.
+        unsafe {
+            core::mem::transmute::<*mut c_void, Register>(found)(
+                leave_now,
+                cache,
+                (&raw const KEY).cast(),
+            );
+        }
+    }
+}
+
+unsafe extern "C" fn leave_now(cache: *mut c_void) {
+    word::set_countdown(LEFT);
+    // SAFETY: `arm_without_key` registered this cache, which lives for ever.
+    leave_cache(unsafe { &*cache.cast::<Cache>() });
+}
+
+/// Whether the calling thread has left its cache, and nobody would tell of the end of another.
+pub(crate) fn has_left() -> bool {
+    KEY.load(Ordering::Relaxed) == u32::MAX && word::countdown() == LEFT
+}
+
 /// The key's destructor.
-unsafe extern "C" fn leave(value: *mut libc::c_void) {
+unsafe extern "C" fn leave(value: *mut c_void) {
     let cache = value.map_addr(|at| at & !SECOND_ROUND).cast::<Cache>();
     // SAFETY: `arm` set this value: a cache, which lives for ever.
     let cache = unsafe { &*cache };
     if value.addr() & SECOND_ROUND == 0 {
         return arm(cache, SECOND_ROUND);
     }
+    leave_cache(cache);
+}
+
+/// The calling thread has no cache any more.
+fn leave_cache(cache: &'static Cache) {
     let meter = word::meter();
     word::set(None);
     word::set_watched(None);
@@ -134,27 +188,21 @@ unsafe extern "C" fn leave(value: *mut libc::c_void) {
     purger::consider();
 }
 
-unsafe extern "C" fn before_fork() {
-    STARTING.lock(HEAP.machine());
-    heaps::before_fork();
-    secure::before_fork();
-    profile::before_fork();
-    HEAP.before_fork();
-}
-
-unsafe extern "C" fn after_fork() {
-    HEAP.after_fork();
-    profile::after_fork();
-    secure::after_fork();
-    heaps::after_fork();
-    STARTING.unlock(HEAP.machine());
-}
-
+/// The handler of a fork in the child: nobody waited for anybody, so this is where what other threads were doing is made whole.
+/// Handlers that were registered before it run before it: where they need a lock that nobody holds any more, `freehold_os::copied`
+/// notices.
 unsafe extern "C" fn after_fork_in_child() {
-    STARTING.reset();
-    HEAP.after_fork_in_child(word::watched().unwrap_or(word::get()));
+    copied::settled();
+    after_copy();
+}
+
+/// Makes the heaps of a copied process whole, before it has a second thread.
+pub(crate) fn after_copy() {
+    STARTING.disown(HEAP.machine());
+    let mine = word::watched().unwrap_or(word::get());
+    HEAP.after_fork_in_child(|cache| ptr::eq(cache, mine));
     profile::after_fork_in_child();
-    secure::after_fork();
-    heaps::after_fork();
+    secure::after_fork_in_child();
+    heaps::after_fork_in_child();
     purger::forget();
 }

@@ -15,7 +15,7 @@ use crate::process::HEAP;
 use crate::{counts, profile, secure, word};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
-use freehold_core::heap::{Cache, Freed, Misuse};
+use freehold_core::heap::{Block, Cache, Freed, Misuse};
 use freehold_core::size_class::MAX_CLASS_SIZE;
 
 /// Count every call exactly (`FREEHOLD_STATS`).
@@ -145,11 +145,15 @@ pub(crate) unsafe fn reallocate(
     block: *mut u8,
     size: usize,
 ) -> Result<*mut u8, Misuse> {
-    let have = HEAP.examine(block)?.size - if watches(SECURE) { secure::extra(block) } else { 0 };
+    let found = if watches(SECURE) { secure::find(block)? } else { HEAP.examine(block)? };
+    let have = found.size - reserved(block);
     if watches(COUNT) {
         counts::resized();
     }
     if size <= have && size >= have / 2 {
+        if watches(SECURE) {
+            secure::resize(&found, size);
+        }
         return Ok(block);
     }
     if have > MAX_CLASS_SIZE && size > MAX_CLASS_SIZE && !watches(SECURE) {
@@ -191,6 +195,11 @@ unsafe fn resize_large(
         }
     }
     Some(new)
+}
+
+/// What the user of a block asked for, where that is known.
+pub(crate) fn asked_for(block: &Block) -> Option<usize> {
+    if watches(SECURE) { secure::asked_for(block) } else { None }
 }
 
 /// What of a block's size its user must not use.

@@ -25,7 +25,9 @@ global_asm!(
     ".type freehold_no_cache, @object",
     ".size freehold_no_cache, {len}",
     "freehold_no_cache:",
-    ".zero {len}",
+    ".zero {key_at}",
+    ".quad {no_key}",
+    ".zero {rest}",
     ".popsection",
     ".pushsection .tdata,\"awT\",@progbits",
     ".p2align 3",
@@ -39,10 +41,13 @@ global_asm!(
     ".quad 0",
     ".popsection",
     len = const size_of::<Cache>(),
+    key_at = const Cache::KEY_AT,
+    no_key = const Cache::NO_KEY,
+    rest = const size_of::<Cache>() - Cache::KEY_AT - 8,
 );
 
 unsafe extern "C" {
-    /// The cache of a thread that has none yet: zero, which is a valid cache.
+    /// The cache of a thread that has none yet: [`Cache::new`].
     #[link_name = "freehold_no_cache"]
     static EMPTY: Cache;
 }
@@ -151,14 +156,4 @@ pub(crate) fn countdown() -> i64 {
 pub(crate) fn set_countdown(left: i64) {
     // SAFETY: no other thread writes this word.
     unsafe { write!(16, left) };
-}
-
-/// A number that tells threads apart while they live.
-pub(crate) fn identity() -> usize {
-    let at: usize;
-    // SAFETY: reads the thread pointer, whose first word is its own address (x86-64 ABI).
-    unsafe {
-        asm!("mov {0}, qword ptr fs:[0]", out(reg) at, options(readonly, nostack, preserves_flags));
-    }
-    at
 }

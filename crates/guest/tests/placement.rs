@@ -10,7 +10,24 @@ freehold_testkit::trials!(
     blocks_lie_on_the_node_of_their_thread,
     a_policy_of_the_user_s_stands,
     refused_calls_break_nothing,
+    tests_side_by_side_get_one_program_that_nobody_writes_any_more,
 );
+
+/// The same file for everyone, whole as soon as the first one has it.
+fn tests_side_by_side_get_one_program_that_nobody_writes_any_more() {
+    let seen = || {
+        let program = support::compile("refused");
+        let written = std::fs::metadata(&program).and_then(|found| found.modified());
+        (written.expect("it is there"), std::fs::read(&program).expect("it can be read"), program)
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let tests: Vec<_> = (0..6).map(|_| scope.spawn(seen)).collect();
+        tests.into_iter().map(|test| test.join().expect("it compiles")).collect()
+    });
+    assert!(all.iter().all(|one| *one == all[0]), "written {:?}", all.iter().map(|one| one.0));
+    let late = std::fs::metadata(&all[0].2).and_then(|found| found.modified());
+    assert_eq!(late.expect("it is there"), all[0].0);
+}
 
 /// The least share of its bytes that a thread has on its own node, by round.
 fn least_shares(lines: &str) -> BTreeMap<&str, f64> {

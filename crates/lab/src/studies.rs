@@ -6,6 +6,7 @@
 //!   fragmentation   policies on recorded programs named beforehand
 //!   mesh            distributed heaps on a mesh of nodes, published and ours
 //!   radiosity       the radiosity program under every allocator and policy
+//!   class           what a figure near a published one is worth: fitted, predicted, undecidable
 //!   columns         flat rows as Parquet
 //!   ranks           medians with intervals, and what is greater beyond noise
 //!   tlb             page sizes and TLB misses of the radiosity program, published and ours
@@ -17,6 +18,7 @@
 //! policies are those of the registry; nothing here chooses a block or a node.
 
 pub mod banks;
+pub mod class;
 mod columns;
 pub mod dmrt;
 pub mod fragmentation;

@@ -35,7 +35,7 @@ fn child() {
     let Some(path) = std::env::var_os(TRACE) else { return };
     let trace = Trace::open(Path::new(&path)).unwrap();
     let calm = AtomicBool::new(false);
-    profile::profile(&trace, None, &mut |_, _| (), &calm).unwrap();
+    profile::profile(&trace, None, &mut |_| true, &mut |_, _| (), &calm).unwrap();
     let process = ProcessId(0);
     let survey = simulate::survey(&trace, process, &mut |_, _| (), &calm).unwrap();
     let options = simulate::Options { process, limit: None };

@@ -4,6 +4,7 @@
 //! can run before constructors, inside `free`, and in a forked child. Hence bare system calls.
 #![no_std]
 
+pub mod copied;
 mod elsewhere;
 mod nodes;
 mod small_file;
@@ -29,6 +30,8 @@ const MAP_NORESERVE: usize = 0x4000;
 const MADV_DONTNEED: usize = 4;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
+const MADV_DONTDUMP: usize = 16;
+const MADV_DODUMP: usize = 17;
 const MADV_COLD: usize = 20;
 const MADV_POPULATE_READ: usize = 22;
 const MREMAP_MAYMOVE: usize = 1;
@@ -171,6 +174,21 @@ impl Linux {
         (at > 0).then_some(at as usize)
     }
 
+    /// The same at a multiple of `align`.
+    fn map_aligned(&self, len: usize, align: usize) -> Option<usize> {
+        let at = self.map(len)?;
+        if at.is_multiple_of(align) {
+            return Some(at);
+        }
+        self.unmap(at, len);
+        let wide = len.checked_add(align)?;
+        let at = self.map(wide)?;
+        let start = at.next_multiple_of(align);
+        self.unmap(at, start - at);
+        self.unmap(start + len, at + wide - (start + len));
+        Some(start)
+    }
+
     /// Unmaps what was mapped and never handed out.
     fn unmap(&self, at: usize, len: usize) {
         if len != 0 {
@@ -186,21 +204,24 @@ unsafe impl Machine for Linux {
         1 << (PAGE_SHIFT.wrapping_add(self.page_shift.load(Ordering::Relaxed)) & 63)
     }
 
+    /// A debugger writes what nobody can read into its core file, too (as zeros: 1 TiB), unless it is told.
     fn reserve(&self, len: usize, align: usize) -> *mut u8 {
-        let Some(at) = self.map(len) else { return ptr::null_mut() };
-        if at.is_multiple_of(align) {
-            return ptr::with_exposed_provenance_mut(at);
-        }
-        self.unmap(at, len);
-        let Some(wide) = len.checked_add(align) else { return ptr::null_mut() };
-        let Some(at) = self.map(wide) else { return ptr::null_mut() };
-        let start = at.next_multiple_of(align);
-        self.unmap(at, start - at);
-        self.unmap(start + len, at + wide - (start + len));
-        ptr::with_exposed_provenance_mut(start)
+        let Some(at) = self.map_aligned(len, align) else { return ptr::null_mut() };
+        let start = ptr::with_exposed_provenance_mut(at);
+        self.dump(start, len, false);
+        start
     }
 
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        let done = unsafe { self.commit_ahead(at, len) };
+        if done {
+            self.dump(at, len, true);
+        }
+        done
+    }
+
+    unsafe fn commit_ahead(&self, at: *mut u8, len: usize) -> bool {
         // SAFETY: the range is the caller's reservation and not in use.
         let done = unsafe { call(Number::Mprotect, [at.addr(), len, PROT_READ_WRITE, 0, 0, 0]) };
         let advice = self.advice.load(Ordering::Relaxed);
@@ -209,6 +230,12 @@ unsafe impl Machine for Linux {
             unsafe { call(Number::Madvise, [at.addr(), len, advice, 0, 0, 0]) };
         }
         done == 0
+    }
+
+    fn dump(&self, at: *mut u8, len: usize, wanted: bool) {
+        let advice = if wanted { MADV_DODUMP } else { MADV_DONTDUMP };
+        // SAFETY: advice changes no contents. Where it is refused, core files hold what the system puts there.
+        unsafe { call(Number::Madvise, [at.addr(), len, advice, 0, 0, 0]) };
     }
 
     unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
@@ -264,8 +291,17 @@ unsafe impl Machine for Linux {
         if self.memories.are_several() { Some(&self.memories) } else { None }
     }
 
+    #[inline(always)]
+    fn me(&self) -> u32 {
+        // Threads' pointers are multiples of 64, so this tells apart those that lie within 128 GiB, or such a distance apart
+        // that is no multiple of that: all that the C library makes.
+        (thread::pointer() >> 6) as u32 & (u32::MAX >> 1) | 1
+    }
+
     fn wait(&self, word: &AtomicU32, expected: u32) {
-        self.sleep_on(word, expected, None);
+        if !copied::mend() {
+            self.sleep_on(word, expected, None);
+        }
     }
 
     fn wake(&self, word: &AtomicU32) {

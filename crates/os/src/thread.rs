@@ -6,33 +6,41 @@
 //! process alive whose last real thread calls `pthread_exit`. What remains true of any second
 //! thread: `unshare(CLONE_NEWUSER)` and `setns` to a user namespace refuse a process that has one.
 //!
-//! The thread shares its creator's thread pointer, so it must not touch thread-local storage,
-//! `errno` included. It drops its capabilities: glibc's `setuid` cannot reach it, so what a program
-//! gives up, this thread has given up before.
+//! ```text
+//! Room   stack, growing down  |  block: its own address     what %fs points to, where glibc's thread would have its own
+//! ```
+//!
+//! The thread has a thread pointer of its own, so that locks can name it, but no thread-local storage behind it: it must not
+//! touch any, `errno` included. It cannot be reached by what glibc does to all threads (`setuid`), so it keeps nothing that a
+//! program might give up: no capability, and of all system calls those that it needs ([`confine`]).
 
 use crate::syscall::{Number, call};
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of stack.
 const STACK: usize = 32 * 1024;
 
-/// The stack of one hidden thread.
+/// Where one hidden thread lives.
 #[repr(C, align(64))]
-pub struct Stack(UnsafeCell<[u8; STACK]>);
-
-// SAFETY: only the thread that runs on it touches it; `spawn`'s contract allows one at a time.
-unsafe impl Sync for Stack {}
-
-impl Default for Stack {
-    fn default() -> Stack {
-        Stack::new()
-    }
+pub struct Room {
+    stack: UnsafeCell<[u8; STACK]>,
+    /// What the thread pointer points to. The processor's ABI wants its own address first, and compilers read no more than
+    /// a few words of it.
+    block: UnsafeCell<[usize; 8]>,
+    /// Not 0 while a thread may be on the stack; the kernel makes it 0 when it has left that for good, and wakes who waits.
+    tenant: AtomicU32,
+    /// The thread's number. The system knows it a little longer: counts it, shows it, refuses what wants one thread only.
+    number: AtomicU32,
 }
 
-impl Stack {
-    /// A stack nobody runs on.
-    pub const fn new() -> Stack {
-        Stack(UnsafeCell::new([0; STACK]))
+// SAFETY: only the thread that lives in it touches stack and block; `spawn` sees to it that there is one at a time.
+unsafe impl Sync for Room {}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
     }
 }
 
@@ -42,32 +50,124 @@ const CLONE_FILES: usize = 0x400;
 const CLONE_SIGHAND: usize = 0x800;
 const CLONE_THREAD: usize = 0x1_0000;
 const CLONE_SYSVSEM: usize = 0x4_0000;
+const CLONE_SETTLS: usize = 0x8_0000;
+const CLONE_PARENT_SETTID: usize = 0x10_0000;
+const CLONE_CHILD_CLEARTID: usize = 0x20_0000;
 const SIG_SETMASK: usize = 2;
+const FUTEX_WAIT: usize = 0;
+/// How long the system may know a thread that has ended.
+const MOMENTS: usize = 1000;
+const MOMENT_NS: usize = 1_000_000;
 
-/// Starts `main` on `stack`, all signals blocked; `false` when the kernel refuses.
-///
-/// # Safety
-/// No other thread runs on the stack. `main` uses no thread-local storage.
-pub unsafe fn spawn(stack: &'static Stack, main: extern "C" fn() -> !) -> bool {
-    let (all, mut old) = (u64::MAX, 0u64);
-    let (all, saved) = ((&raw const all).addr(), (&raw mut old).addr());
-    // SAFETY: both masks are ours, eight bytes each.
-    unsafe { call(Number::SigProcMask, [SIG_SETMASK, all, saved, 8, 0, 0]) };
-    let top = stack.0.get().addr() + STACK;
-    // SAFETY: the stack is free and 16-aligned at its top.
-    let started = unsafe { clone(top, main) };
-    // SAFETY: as above.
-    unsafe { call(Number::SigProcMask, [SIG_SETMASK, saved, 0, 8, 0, 0]) };
-    started > 0
+impl Room {
+    /// Nobody lives there.
+    pub const fn new() -> Room {
+        Room {
+            stack: UnsafeCell::new([0; STACK]),
+            block: UnsafeCell::new([0; 8]),
+            tenant: AtomicU32::new(0),
+            number: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether no thread lives there any more.
+    pub fn is_empty(&self) -> bool {
+        self.tenant.load(Ordering::Acquire) == 0
+    }
+
+    /// In a process that was copied: the thread did not come along.
+    pub fn vacate(&self) {
+        self.number.store(0, Ordering::Relaxed);
+        self.tenant.store(0, Ordering::Release);
+    }
+
+    /// Waits until the system does not know the thread any more: at most `times` a tenth of a second for its end, and a second
+    /// for that.
+    pub fn wait_until_forgotten(&self, times: usize) {
+        self.wait_until_empty(times);
+        let number = self.number.load(Ordering::Relaxed) as usize;
+        for _ in 0..MOMENTS {
+            // SAFETY: asks for a number, and whether there is a thread of this one, to which nothing is sent.
+            let known = unsafe {
+                let process = call(Number::GetPid, [0; 6]) as usize;
+                number != 0 && call(Number::TgKill, [process, number, 0, 0, 0, 0]) == 0
+            };
+            if !known {
+                return self.number.store(0, Ordering::Relaxed);
+            }
+            let (word, time) = (AtomicU32::new(0), [0_usize, MOMENT_NS]);
+            let (at, time) = (word.as_ptr().addr(), time.as_ptr().addr());
+            // SAFETY: reads the word and the time, which live.
+            unsafe { call(Number::Futex, [at, FUTEX_WAIT, 0, time, 0, 0]) };
+        }
+    }
+
+    fn wait_until_empty(&self, times: usize) {
+        for _ in 0..times {
+            let tenant = self.tenant.load(Ordering::Acquire);
+            if tenant == 0 {
+                return;
+            }
+            let (word, time) = (self.tenant.as_ptr().addr(), [0_usize, 100_000_000]);
+            // The kernel wakes this word as one that processes may share. Signals may end the wait early.
+            // SAFETY: reads the word and the time, which live.
+            unsafe {
+                call(Number::Futex, [word, FUTEX_WAIT, tenant as usize, time.as_ptr().addr(), 0, 0])
+            };
+        }
+    }
+
+    /// Starts `main` there, all signals blocked; `false` when somebody lives there, or the kernel refuses.
+    ///
+    /// # Safety
+    /// `main` uses no thread-local storage, and one thread at a time calls this.
+    pub unsafe fn spawn(&'static self, main: extern "C" fn()) -> bool {
+        if !self.is_empty() {
+            return false;
+        }
+        let block = self.block.get();
+        // SAFETY: nobody lives there.
+        unsafe { (*block)[0] = block.addr() };
+        let (all, mut old) = (u64::MAX, 0u64);
+        let (all, saved) = ((&raw const all).addr(), (&raw mut old).addr());
+        // SAFETY: both masks are ours, eight bytes each.
+        unsafe { call(Number::SigProcMask, [SIG_SETMASK, all, saved, 8, 0, 0]) };
+        let top = self.stack.get().addr() + STACK;
+        let words = [&self.number, &self.tenant].map(|word| word.as_ptr().addr());
+        self.tenant.store(1, Ordering::Relaxed);
+        // SAFETY: the stack is free and 16-aligned at its top.
+        let started = unsafe { clone(top, main, words, block.addr()) };
+        if started <= 0 {
+            self.tenant.store(0, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        unsafe { call(Number::SigProcMask, [SIG_SETMASK, saved, 0, 8, 0, 0]) };
+        started > 0
+    }
 }
 
+const _: () = assert!(STACK.is_multiple_of(16) && offset_of!(Room, stack) == 0);
+
 /// # Safety
-/// As [`spawn`]; `top` is the end of the stack.
-unsafe fn clone(top: usize, main: extern "C" fn() -> !) -> isize {
-    const FLAGS: usize =
-        CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+/// As [`Room::spawn`]; `top` is the end of the stack, the others are the room's: where the thread's number is written, what is
+/// made 0 at its end, and what it points to.
+unsafe fn clone(
+    top: usize,
+    main: extern "C" fn(),
+    [number, tenant]: [usize; 2],
+    block: usize,
+) -> isize {
+    const FLAGS: usize = CLONE_VM
+        | CLONE_FS
+        | CLONE_FILES
+        | CLONE_SIGHAND
+        | CLONE_THREAD
+        | CLONE_SYSVSEM
+        | CLONE_SETTLS
+        | CLONE_PARENT_SETTID
+        | CLONE_CHILD_CLEARTID;
     let result: isize;
-    // SAFETY: the child starts on its own stack with no frame above it and never returns; in the
+    // SAFETY: the child starts on its own stack with no frame above it, and ends itself when `main` returns; in the
     // parent this is a plain system call.
     unsafe {
         core::arch::asm!(
@@ -76,11 +176,15 @@ unsafe fn clone(top: usize, main: extern "C" fn() -> !) -> isize {
             "jnz 2f",
             "xor ebp, ebp",
             "call r12",
+            "mov eax, {exit}",
+            "xor edi, edi",
+            "syscall",
             "ud2",
             "2:",
+            exit = const Number::Exit as usize,
             in("r12") main,
             inlateout("rax") Number::Clone as usize => result,
-            in("rdi") FLAGS, in("rsi") top, in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("rdi") FLAGS, in("rsi") top, in("rdx") number, in("r10") tenant, in("r8") block,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
@@ -88,10 +192,74 @@ unsafe fn clone(top: usize, main: extern "C" fn() -> !) -> isize {
     result
 }
 
-/// Gives up every capability of the calling thread.
-pub fn drop_capabilities() {
+/// One instruction of a filter: `struct sock_filter`.
+#[repr(C)]
+struct Instruction {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    operand: u32,
+}
+
+/// What a filter consists of: `struct sock_fprog`.
+#[repr(C)]
+struct Program {
+    len: u16,
+    first: *const Instruction,
+}
+
+const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+const ALLOW: u32 = 0x7FFF_0000;
+/// `EPERM` for everything else.
+const REFUSE: u32 = 0x0005_0001;
+/// In the data that a filter reads: the processor's architecture, and the number of the call.
+const ARCHITECTURE_AT: u32 = 4;
+const NUMBER_AT: u32 = 0;
+const X86_64: u32 = 0xC000_003E;
+
+/// Gives up, for the calling thread alone and for good, every capability, and every system call but giving pages back
+/// (`madvise`), waiting (`futex`) and ending (`exit`); all others answer `EPERM`. `false` when the kernel refuses: then the
+/// thread should end.
+pub fn confine() -> bool {
+    const NO_NEW_PRIVILEGES: usize = 38;
+    const SET_FILTER: usize = 1;
+    const fn allows(number: Number, on: u8) -> Instruction {
+        Instruction { code: JUMP_IF_EQUAL, if_true: on, if_false: 0, operand: number as u32 }
+    }
+    static FILTER: [Instruction; 8] = [
+        Instruction { code: LOAD_WORD, if_true: 0, if_false: 0, operand: ARCHITECTURE_AT },
+        Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false: 4, operand: X86_64 },
+        Instruction { code: LOAD_WORD, if_true: 0, if_false: 0, operand: NUMBER_AT },
+        allows(Number::Madvise, 3),
+        allows(Number::Futex, 2),
+        allows(Number::Exit, 1),
+        Instruction { code: RETURN, if_true: 0, if_false: 0, operand: REFUSE },
+        Instruction { code: RETURN, if_true: 0, if_false: 0, operand: ALLOW },
+    ];
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];
-    // SAFETY: the kernel reads a header and two triples.
-    unsafe { call(Number::CapSet, [header.as_ptr().addr(), none.as_ptr().addr(), 0, 0, 0, 0]) };
+    let program = Program { len: FILTER.len() as u16, first: FILTER.as_ptr() };
+    // SAFETY: the kernel reads a header and two triples, and a filter, whose jumps stay within it.
+    unsafe {
+        call(Number::CapSet, [header.as_ptr().addr(), none.as_ptr().addr(), 0, 0, 0, 0]);
+        call(Number::PrCtl, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]) == 0
+            && call(Number::Seccomp, [SET_FILTER, 0, (&raw const program).addr(), 0, 0, 0]) == 0
+    }
+}
+
+/// The calling thread's pointer: where its own address lies.
+#[inline(always)]
+pub fn pointer() -> usize {
+    let at: usize;
+    // SAFETY: reads the thread pointer, whose first word is its own address (x86-64 ABI).
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr fs:[0]",
+            out(reg) at,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    at
 }

@@ -25,7 +25,7 @@ pub const RINGS: usize = 16;
 /// Events in a ring.
 pub const SLOTS: usize = 1 << 14;
 /// Bytes of the page of positions.
-const HEAD_BYTES: usize = 4096;
+pub const HEAD_BYTES: usize = 4096;
 /// Bytes of a ring set.
 pub const SET_BYTES: usize = HEAD_BYTES + RINGS * SLOTS * size_of::<Packed>();
 /// Changes whenever the layout, the events or the messages do.

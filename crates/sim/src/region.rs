@@ -12,8 +12,14 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub struct SimMemory {
     base: NonNull<u8>,
+    len: usize,
+    /// What was taken from the system: `base` lies in it, with `len` bytes after it.
+    taken: NonNull<u8>,
     layout: Layout,
 }
+
+/// The alignment at which the system gives zero pages without touching them.
+const LAZY_ALIGN: usize = 16;
 
 impl SimMemory {
     /// `len` bytes, zero; `None` when the system has not so many, `len` is 0 or above
@@ -23,15 +29,25 @@ impl SimMemory {
             return None;
         }
         let len = usize::try_from(len).ok()?;
-        let layout = Layout::from_size_align(len, len.checked_next_power_of_two()?).ok()?;
-        // SAFETY: the layout is at least one byte long.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(SimMemory { base, layout })
+        let align = len.checked_next_power_of_two()?;
+        // An aligned request would be zeroed by hand, page by page. A longer one holds an aligned part,
+        // and what lies around that is never touched. Only the address space may be too short for it.
+        let longer = Layout::from_size_align(len.checked_add(align)?, LAZY_ALIGN).ok()?;
+        let exact = Layout::from_size_align(len, align).ok()?;
+        [longer, exact].into_iter().find_map(|layout| {
+            // SAFETY: both layouts are at least one byte long.
+            let taken = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+            let skip = taken.addr().get().next_multiple_of(align) - taken.addr().get();
+            // SAFETY: `skip` is below `align` in the longer one, which has `len + align` bytes, and 0
+            // in the exact one, which is aligned.
+            let base = unsafe { taken.add(skip) };
+            Some(SimMemory { base, len, taken, layout })
+        })
     }
 
     /// Its length in bytes.
     pub fn len(&self) -> u64 {
-        self.layout.size() as u64
+        self.len as u64
     }
 
     /// Whether it holds no byte: never.
@@ -58,7 +74,7 @@ impl Drop for SimMemory {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this very layout; by the contract of `region` nothing of
         // it is in use.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        unsafe { dealloc(self.taken.as_ptr(), self.layout) }
     }
 }
 
@@ -75,6 +91,19 @@ mod tests {
             assert!(region.base().addr().get().is_multiple_of(len.next_power_of_two() as usize));
             assert_eq!(region.len(), len);
         }
+    }
+
+    /// Until November 2026 every byte was written when the memory was made: a machine with 256 MiB of shared
+    /// memory took half a gigabyte before its first request.
+    #[test]
+    fn what_nobody_touches_is_not_resident() {
+        let resident = || {
+            let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+            status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        };
+        let before = resident();
+        let memory = SimMemory::new(512 << 20).unwrap();
+        assert!(resident().saturating_sub(before) < 256 << 20, "of {} bytes", memory.len());
     }
 
     #[test]

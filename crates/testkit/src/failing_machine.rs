@@ -36,6 +36,8 @@ pub struct FailingMachine {
     longest: Option<usize>,
     /// Where huge pages are advised, bank by bank.
     huge: RefCell<BTreeSet<usize>>,
+    /// Pages that belong into a core file.
+    dumped: RefCell<BTreeSet<usize>>,
     /// Pages that were purged at any time.
     purged: RefCell<BTreeSet<usize>>,
     /// What it says of page faults.
@@ -84,6 +86,17 @@ impl FailingMachine {
     /// Whether the page that `address` lies in was ever purged.
     pub fn was_purged(&self, address: usize) -> bool {
         self.purged.borrow().contains(&(address / PAGE * PAGE))
+    }
+
+    /// Whether the page that `address` lies in belongs into a core file.
+    pub fn is_dumped(&self, address: usize) -> bool {
+        self.dumped.borrow().contains(&(address / PAGE * PAGE))
+    }
+
+    /// How many stretches belong into core files, each a mapping of its own.
+    pub fn dumped_stretches(&self) -> usize {
+        let dumped = self.dumped.borrow();
+        dumped.iter().filter(|page| !dumped.contains(&(**page - PAGE))).count()
     }
 
     /// How many pages hold anything but zeroes.
@@ -171,12 +184,32 @@ unsafe impl Machine for FailingMachine {
     }
 
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
+        // SAFETY: the caller's.
+        let done = unsafe { self.commit_ahead(at, len) };
+        if done {
+            self.dump(at, len, true);
+        }
+        done
+    }
+
+    unsafe fn commit_ahead(&self, at: *mut u8, len: usize) -> bool {
         self.assert_reserved(at, len);
         if self.refuses() {
             return false;
         }
         self.committed.borrow_mut().extend(Self::pages(at, len));
         true
+    }
+
+    fn dump(&self, at: *mut u8, len: usize, wanted: bool) {
+        let committed = self.committed.borrow();
+        assert!(Self::pages(at, len).all(|page| committed.contains(&page)), "{at:p} + {len}");
+        for page in Self::pages(at, len) {
+            match wanted {
+                true => self.dumped.borrow_mut().insert(page),
+                false => self.dumped.borrow_mut().remove(&page),
+            };
+        }
     }
 
     fn advise(&self, at: *mut u8, len: usize, huge: bool) {
@@ -196,8 +229,15 @@ unsafe impl Machine for FailingMachine {
             return false;
         }
         self.purged.borrow_mut().extend(Self::pages(at, len));
-        // SAFETY: reserved by us, and the caller says that nothing in it is in use.
-        unsafe { at.write_bytes(0, len) };
+        for page in Self::pages(at, len) {
+            let words: *mut u64 = std::ptr::with_exposed_provenance_mut(page);
+            // SAFETY: reserved by us, and the caller says that nothing in it is in use.
+            let words = unsafe { std::slice::from_raw_parts_mut(words, PAGE / 8) };
+            // What was never written stays without memory of its own.
+            if words.iter().any(|word| *word != 0) {
+                words.fill(0);
+            }
+        }
         true
     }
 }

@@ -31,7 +31,7 @@ fn free(heap: &NodeHeap<FailingMachine>, cache: &Cache, blocks: impl IntoIterato
 fn rest(heap: &NodeHeap<FailingMachine>) -> usize {
     let rounds = (1..20).find(|_| {
         let done = heap.purge(false);
-        done.bytes == 0 && !done.unsettled
+        done.bytes == 0 && done.unsettled == 0
     });
     rounds.expect("an end")
 }

@@ -26,6 +26,7 @@ pub mod import;
 mod index;
 pub mod namer;
 mod partial;
+mod processes;
 mod reader;
 mod records;
 mod varint;

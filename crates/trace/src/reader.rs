@@ -1,6 +1,7 @@
 //! Opens a trace: header, index, processes. Events are read by `records`.
 //!
-//! Invariant: whatever the file holds, opening allocates memory in proportion to the file's length.
+//! Invariant: whatever the file holds, opening takes time and memory in proportion to the file's length
+//! (what the tables of processes unpack to is bounded by `processes`).
 
 use crate::block::{BlockHeader, HEADER_LEN, Kind};
 use crate::error::{Damage, OpenError, ReadError, Reason};
@@ -8,22 +9,21 @@ use crate::event::{ProcessId, ThreadId};
 use crate::header::{Header, ProcessInfo};
 use crate::index::{self, Entry};
 use crate::records::Records;
-use crate::{head, partial};
+use crate::{head, partial, processes};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most raw bytes of one block of the table of processes.
-const MAX_PROCESSES_RAW: usize = 64 << 20;
-
 /// An open trace. Cheap to read several times; shareable between threads.
 #[derive(Debug)]
 pub struct Trace {
     source: Arc<Source>,
     header: Header,
+    /// In order of their ids.
     processes: Vec<ProcessInfo>,
+    /// In order of process and thread.
     threads: Vec<ThreadBlocks>,
     damage: Vec<Damage>,
     events: u64,
@@ -61,12 +61,7 @@ impl Trace {
         let entries = index::find(&file, begin, len, &mut damage).map_err(io_error)?;
         let source = Arc::new(Source { file, path: path.to_owned() });
         let threads = by_thread(&entries, &mut damage);
-        let mut processes = BTreeMap::new();
-        for entry in entries.iter().filter(|entry| entry.header.kind == Kind::PROCESSES) {
-            if !source.read_processes(entry, len, &mut processes) {
-                damage.push(at_block(entry, Reason::Processes, Some(0)));
-            }
-        }
+        let mut processes = processes::read(&source, &entries, len, &mut damage);
         add_unseen(&threads, &mut processes);
         let events =
             threads.iter().flat_map(|t| t.blocks.iter()).map(|b| u64::from(b.header.count)).sum();
@@ -86,7 +81,8 @@ impl Trace {
 
     /// One process.
     pub fn process(&self, id: ProcessId) -> Option<&ProcessInfo> {
-        self.processes.iter().find(|process| process.id == id)
+        let at = self.processes.binary_search_by_key(&id, |process| process.id).ok()?;
+        self.processes.get(at)
     }
 
     /// How many events the index promises; damaged blocks give fewer.
@@ -96,13 +92,12 @@ impl Trace {
 
     /// How many events of one process the index promises.
     pub fn events_of(&self, process: ProcessId) -> u64 {
-        let own = self.threads.iter().filter(|thread| thread.process == process);
-        own.flat_map(|t| t.blocks.iter()).map(|b| u64::from(b.header.count)).sum()
+        self.threads_of(process).map(|(_, events)| events).sum()
     }
 
     /// The threads of one process, in order, with the number of their events.
     pub fn threads_of(&self, process: ProcessId) -> impl Iterator<Item = (ThreadId, u64)> {
-        self.threads.iter().filter(move |thread| thread.process == process).map(|thread| {
+        self.own(process).iter().map(|thread| {
             (thread.thread, thread.blocks.iter().map(|b| u64::from(b.header.count)).sum())
         })
     }
@@ -131,8 +126,15 @@ impl Trace {
     /// The events of one process in the order of time, frees first on ties; none where the trace
     /// does not have that process.
     pub fn records_of(&self, process: ProcessId) -> Result<Records, ReadError> {
-        let own = self.threads.iter().filter(|thread| thread.process == process);
-        Records::new(self.source.clone(), own.cloned())
+        Records::new(self.source.clone(), self.own(process).iter().cloned())
+    }
+
+    /// The threads of one process, which stand together.
+    fn own(&self, process: ProcessId) -> &[ThreadBlocks] {
+        let from = self.threads.partition_point(|thread| thread.process < process);
+        let own = self.threads.get(from..).unwrap_or_default();
+        let many = own.partition_point(|thread| thread.process == process);
+        own.get(..many).unwrap_or_default()
     }
 }
 
@@ -159,30 +161,6 @@ impl Source {
             return Ok(Err(Reason::Checksum));
         }
         Ok(Ok(()))
-    }
-
-    /// Reads one block of the table of processes; `false` where it is damaged.
-    fn read_processes(
-        &self,
-        entry: &Entry,
-        file_len: u64,
-        processes: &mut BTreeMap<ProcessId, ProcessInfo>,
-    ) -> bool {
-        let end = entry.offset.saturating_add(u64::from(entry.header.stored_len));
-        if end > file_len || entry.header.raw_len as usize > MAX_PROCESSES_RAW {
-            return false;
-        }
-        let mut bytes = Vec::new();
-        if !matches!(self.read_block(entry, &mut bytes), Ok(Ok(()))) {
-            return false;
-        }
-        let raw = zstd::bulk::decompress(&bytes[HEADER_LEN..], entry.header.raw_len as usize);
-        let Ok(infos) = raw.and_then(|raw| Ok(serde_json::from_slice::<Vec<ProcessInfo>>(&raw)?))
-        else {
-            return false;
-        };
-        processes.extend(infos.into_iter().map(|info| (info.id, info)));
-        true
     }
 }
 

@@ -1,8 +1,9 @@
 //! Gives the events of many threads in one order of time.
 //!
 //! Invariants: of two events, the one with the earlier tick comes first; on one tick, frees come
-//! before the rest; within a thread, the order of the thread holds. Memory is one block for every
-//! thread that has begun and not ended, whatever the length of the trace.
+//! before the rest; within a thread, the order of the thread holds. Memory is one block, as long as it is
+//! before compression, for every thread that has begun and not ended, whatever the length of the trace and
+//! however many threads it has.
 //!
 //! The unit is the run: events of one thread until another thread's next event is due. A thread
 //! whose first block is not yet due costs an entry of the heap and nothing more.
@@ -18,8 +19,13 @@ use std::collections::binary_heap::PeekMut;
 use std::io;
 use std::sync::Arc;
 
-/// Events decoded at once: a batch stays in the first-level cache until it is used.
+/// Most events decoded at once: a batch stays in the first-level cache until it is used.
 const BATCH: usize = 256;
+/// Fewest: a batch costs a call.
+const LEAST_BATCH: usize = 8;
+/// Events that all threads together may have decoded ahead, about: where thousands take turns, runs are short
+/// anyway, and 256 decoded events of each would take more room than their blocks.
+const AHEAD: usize = 1 << 16;
 
 /// The events of a trace in the order of time.
 pub struct Records {
@@ -57,6 +63,8 @@ struct BlockReader {
     zstd: zstd::bulk::Decompressor<'static>,
     bytes: Vec<u8>,
     damage: Vec<Damage>,
+    /// Threads that have begun and not ended.
+    open: usize,
 }
 
 /// One thread being read.
@@ -88,7 +96,7 @@ impl Records {
         let zstd = zstd::bulk::Decompressor::new().map_err(|error| source.error(0, error))?;
         let cursors: Vec<Cursor> = threads.map(Cursor::new).collect();
         let mut records = Records {
-            reader: BlockReader { source, zstd, bytes: Vec::new(), damage: Vec::new() },
+            reader: BlockReader { source, zstd, bytes: Vec::new(), damage: Vec::new(), open: 0 },
             cursors,
             due: BinaryHeap::new(),
             next_in_run: 0,
@@ -173,6 +181,7 @@ impl Records {
             let cursor = &mut self.cursors[index];
             let Some(due) = cursor.fill(&mut self.reader)? else {
                 cursor.open = None;
+                self.reader.open -= 1;
                 PeekMut::pop(top);
                 continue;
             };
@@ -250,12 +259,15 @@ impl Cursor {
 
     /// Makes sure that the batch holds an event, and says when it is due; `None` at the end.
     fn fill(&mut self, reader: &mut BlockReader) -> Result<Option<Due>, ReadError> {
-        let open = self.open.get_or_insert_default();
+        let open = self.open.get_or_insert_with(|| {
+            reader.open += 1;
+            Box::default()
+        });
         while open.at >= open.batch.len() {
-            open.batch.clear();
-            open.at = 0;
+            open.empty();
             if open.decoder.left() > 0 {
-                let lost = open.decoder.batch(BATCH, &mut open.batch).is_none();
+                let most = open.room(reader.batch());
+                let lost = open.decoder.batch(most, &mut open.batch).is_none();
                 if lost {
                     reader.lose(&self.blocks[self.next_block - 1], open.decoder.give_up());
                 }
@@ -282,7 +294,29 @@ impl Cursor {
     }
 }
 
+impl Open {
+    fn empty(&mut self) {
+        self.batch.clear();
+        self.at = 0;
+    }
+
+    /// Makes room for a batch of `wanted` events, or all that are left; gives room back where others need it.
+    fn room(&mut self, wanted: usize) -> usize {
+        let wanted = wanted.min(self.decoder.left() as usize);
+        if self.batch.capacity() > 2 * wanted.max(LEAST_BATCH) {
+            self.batch = Vec::new();
+        }
+        self.batch.reserve_exact(wanted);
+        wanted
+    }
+}
+
 impl BlockReader {
+    /// Events that a thread may have decoded ahead now.
+    fn batch(&self) -> usize {
+        (AHEAD / self.open.max(1)).clamp(LEAST_BATCH, BATCH)
+    }
+
     /// Loads a block; `false` where it is damaged, which is noted.
     fn load(&mut self, entry: &Entry, decoder: &mut Decoder) -> Result<bool, ReadError> {
         let sound = match self.source.read_block(entry, &mut self.bytes)? {

@@ -29,8 +29,9 @@ const LAG_EVENTS: u64 = 4 << 20;
 const LAG_CHECK: u64 = 1 << 16;
 /// Raw bytes of unfinished blocks beyond which the longest ones are stored.
 const MAX_PENDING: usize = 64 << 20;
-/// Processes of one block of the table.
-const PROCESSES_A_BLOCK: usize = 1024;
+/// Raw bytes of a block of the table of processes from which on another one is begun: some thousand processes
+/// of ordinary command lines, far from the most that a reader takes.
+const TABLE_BYTES: usize = 1 << 20;
 
 /// What was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -125,7 +126,7 @@ impl Writer {
     /// It is stored at once, so that a recording that is cut short knows it too. `threads`, `first`
     /// and `last` are kept by the writer.
     pub fn process(&mut self, info: ProcessInfo) -> Result<(), WriteError> {
-        let stored = store_processes(&mut self.press, std::slice::from_ref(&info));
+        let stored = store_processes(&mut self.press, std::iter::once(&info));
         self.processes.insert(info.id, info);
         self.named(stored)
     }
@@ -270,10 +271,7 @@ impl Writer {
             thread.store(&mut self.press)?;
         }
         self.complete_processes();
-        let processes: Vec<ProcessInfo> = self.processes.values().cloned().collect();
-        for some in processes.chunks(PROCESSES_A_BLOCK) {
-            store_processes(&mut self.press, some)?;
-        }
+        store_processes(&mut self.press, self.processes.values())?;
         self.press.send(Job::Index)?;
         self.press.settle()
     }
@@ -308,7 +306,42 @@ impl Thread {
     }
 }
 
-fn store_processes(press: &mut Press, processes: &[ProcessInfo]) -> io::Result<()> {
-    let raw = serde_json::to_vec(processes)?;
-    press.send(Job::Table(Kind::PROCESSES, processes.len(), raw))
+/// Stores what is known of processes, in as many blocks as it takes.
+fn store_processes<'a>(
+    press: &mut Press,
+    processes: impl Iterator<Item = &'a ProcessInfo>,
+) -> io::Result<()> {
+    let mut table = JsonTable::default();
+    for info in processes {
+        table.add(info)?;
+        if table.json.len() >= TABLE_BYTES {
+            table.store(press)?;
+        }
+    }
+    table.store(press)
+}
+
+/// A JSON array being built.
+#[derive(Default)]
+struct JsonTable {
+    json: Vec<u8>,
+    count: usize,
+}
+
+impl JsonTable {
+    fn add(&mut self, info: &ProcessInfo) -> io::Result<()> {
+        self.json.push(if self.count == 0 { b'[' } else { b',' });
+        self.count += 1;
+        Ok(serde_json::to_writer(&mut self.json, info)?)
+    }
+
+    /// Stores the array, if there is something in it, and begins another.
+    fn store(&mut self, press: &mut Press) -> io::Result<()> {
+        let JsonTable { mut json, count } = std::mem::take(self);
+        if count == 0 {
+            return Ok(());
+        }
+        json.push(b']');
+        press.send(Job::Table(Kind::PROCESSES, count, json))
+    }
 }

@@ -39,6 +39,11 @@ pub const KNOWN: &[&str] = &[
     "rpmalloc",
     "freehold",
     "freehold-keeps",
+    "freehold-secure",
+    "mimalloc2-secure",
+    "snmalloc-checks",
+    "hardened_malloc",
+    "scudo",
 ];
 
 /// Folders in which a distribution puts its libraries.
@@ -77,11 +82,15 @@ fn by_name(name: &str, place: &Place) -> anyhow::Result<Allocator> {
         "jemalloc" | "jemalloc-lean" => packaged("libjemalloc.so.2", "libjemalloc2")?,
         "tcmalloc" => packaged("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4")?,
         "mimalloc2-deb" => packaged("libmimalloc.so.2", "libmimalloc2.0")?,
-        "mimalloc2" => built(peers::mimalloc(place, "v2")?),
-        "mimalloc3" | "mimalloc3-lean" => built(peers::mimalloc(place, "v3")?),
-        "snmalloc" => built(peers::snmalloc(place)?),
+        "mimalloc2" => built(peers::mimalloc(place, "v2", false)?),
+        "mimalloc2-secure" => built(peers::mimalloc(place, "v2", true)?),
+        "mimalloc3" | "mimalloc3-lean" => built(peers::mimalloc(place, "v3", false)?),
+        "snmalloc" => built(peers::snmalloc(place, false)?),
+        "snmalloc-checks" => built(peers::snmalloc(place, true)?),
+        "hardened_malloc" => built(peers::hardened_malloc(place)?),
+        "scudo" => scudo()?,
         "rpmalloc" => built(peers::rpmalloc(place)?),
-        "freehold" | "freehold-keeps" => built(peers::freehold(place)?),
+        "freehold" | "freehold-keeps" | "freehold-secure" => built(peers::freehold(place)?),
         _ => anyhow::bail!(
             "no allocator is called {name}; known: {}; any other as name=path",
             KNOWN.join(", ")
@@ -96,6 +105,7 @@ fn options(name: &str) -> Vec<(String, String)> {
         "jemalloc-lean" => pair("MALLOC_CONF", JEMALLOC_LEAN),
         "mimalloc3-lean" => pair("MIMALLOC_PURGE_DELAY", "0"),
         "freehold-keeps" => pair("FREEHOLD_PURGE", "off"),
+        "freehold-secure" => pair("FREEHOLD_SECURE", "1"),
         _ => Vec::new(),
     }
 }
@@ -114,6 +124,27 @@ fn packaged(file: &str, package: &str) -> anyhow::Result<(Option<PathBuf>, Strin
         _ => std::fs::canonicalize(&found)?.display().to_string(),
     };
     Ok((Some(found), version))
+}
+
+/// Scudo as clang's runtime has it, of the newest clang that is installed.
+fn scudo() -> anyhow::Result<(Option<PathBuf>, String)> {
+    const FILE: &str = "libclang_rt.scudo_standalone-x86_64.so";
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir("/usr/lib").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let release = name.to_str().and_then(|name| name.strip_prefix("llvm-")?.parse().ok());
+        let Some(release) = release else { continue };
+        let base = entry.path().join("lib/clang");
+        for version in std::fs::read_dir(base).into_iter().flatten().flatten() {
+            found.push((release, version.path().join("lib/linux").join(FILE)));
+        }
+    }
+    found.retain(|(_, file)| file.is_file());
+    let (release, file) = found
+        .into_iter()
+        .max()
+        .context(format!("{FILE} is missing: install the package libclang-rt-14-dev"))?;
+    Ok((Some(file), format!("clang {release}'s runtime")))
 }
 
 fn glibc_version() -> String {

@@ -1,5 +1,6 @@
 //! Builds the peers that Debian does not package (or not in a current version) as the override libraries their
-//! authors ship: mimalloc 2 and 3 and snmalloc from the sources inside their crates, rpmalloc from a clone.
+//! authors ship: mimalloc 2 and 3 and snmalloc, plain and with all their checks, from the sources inside their crates,
+//! rpmalloc and hardened_malloc from clones.
 
 use super::compile;
 use super::place::{Place, must};
@@ -12,8 +13,12 @@ use std::process::Command;
 /// The release of rpmalloc that is measured; crates.io only has 1.4.
 const RPMALLOC: &str = "2.0.1";
 
+/// The release of hardened_malloc that is measured: the last that GCC 12 compiles.
+const HARDENED_MALLOC: &str = "2026050900";
+
 const COMMON: &str = "-O3 -DNDEBUG -shared -fPIC -fvisibility=hidden";
 const MIMALLOC: &str = "-ftls-model=initial-exec -fno-builtin-malloc -DMI_SHARED_LIB -DMI_SHARED_LIB_EXPORT -DMI_MALLOC_OVERRIDE";
+const MIMALLOC_SECURE: &str = "-DMI_SECURE=4";
 const RPMALLOC_FLAGS: &str =
     "-std=gnu17 -D_GNU_SOURCE=1 -fomit-frame-pointer -DENABLE_OVERRIDE=1 -DENABLE_DYNAMIC_LINK=1";
 
@@ -25,12 +30,16 @@ pub struct Built {
     pub version: String,
 }
 
-/// mimalloc, `line` v2 or v3, with the flags of its own release build.
-pub fn mimalloc(place: &Place, line: &str) -> anyhow::Result<Built> {
+/// mimalloc, `line` v2 or v3, with the flags of its own release build; `secure` with all that its own secure build adds.
+pub fn mimalloc(place: &Place, line: &str, secure: bool) -> anyhow::Result<Built> {
     let package = package("libmimalloc-sys")?;
     let source = package.folder.join("c_src/mimalloc").join(line);
-    let library = place.lib.join(compile::library(&format!("mimalloc-{line}-{}", package.version)));
-    shared_library(&library, MIMALLOC, &source.join("include"), &source.join("src/static.c"))?;
+    let (name, flags) = match secure {
+        true => ("mimalloc-secure", format!("{MIMALLOC} {MIMALLOC_SECURE}")),
+        false => ("mimalloc", MIMALLOC.to_owned()),
+    };
+    let library = place.lib.join(compile::library(&format!("{name}-{line}-{}", package.version)));
+    shared_library(&library, &flags, &source.join("include"), &source.join("src/static.c"))?;
     let header = std::fs::read_to_string(source.join("include/mimalloc.h"))?;
     Ok(Built {
         library,
@@ -46,25 +55,27 @@ fn mimalloc_version(header: &str) -> anyhow::Result<String> {
     Ok(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
 }
 
-/// snmalloc's shim, by its own CMake file.
-pub fn snmalloc(place: &Place) -> anyhow::Result<Built> {
+/// snmalloc's shim, by its own CMake file; `checks` is the one that checks.
+pub fn snmalloc(place: &Place, checks: bool) -> anyhow::Result<Built> {
     let package = package("snmalloc-sys")?;
-    let library = place.lib.join(compile::library(&format!("snmalloc-{}", package.version)));
+    let target = if checks { "snmallocshim-checks" } else { "snmallocshim" };
+    let name = if checks { "snmalloc-checks" } else { "snmalloc" };
+    let library = place.lib.join(compile::library(&format!("{name}-{}", package.version)));
     if !library.is_file() {
         let build = place.sources.join(format!("snmalloc-{}", package.version));
         let mut configure = Command::new("cmake");
         configure.arg("-S").arg(package.folder.join("upstream")).arg("-B").arg(&build);
         must(configure.arg("-DCMAKE_BUILD_TYPE=Release"), "snmalloc (packages cmake and g++)")?;
         let mut make = Command::new("cmake");
-        must(make.arg("--build").arg(&build).args(["--target", "snmallocshim"]), "snmalloc")?;
-        std::fs::copy(build.join("libsnmallocshim.so"), &library)?;
+        must(make.arg("--build").arg(&build).args(["--target", target]), "snmalloc")?;
+        std::fs::copy(build.join(format!("lib{target}.so")), &library)?;
     }
     Ok(Built { library, version: format!("{} (snmalloc-sys)", package.version) })
 }
 
 /// rpmalloc as its own shared library is built.
 pub fn rpmalloc(place: &Place) -> anyhow::Result<Built> {
-    let source = place.sources.join("rpmalloc");
+    let source = place.clones.join("rpmalloc");
     let file = source.join("rpmalloc/rpmalloc.c");
     anyhow::ensure!(
         file.is_file(),
@@ -76,6 +87,39 @@ pub fn rpmalloc(place: &Place) -> anyhow::Result<Built> {
     let changes = std::fs::read_to_string(source.join("CHANGELOG")).unwrap_or_default();
     let version = changes.lines().next().unwrap_or(RPMALLOC).trim().to_owned();
     Ok(Built { library, version })
+}
+
+/// hardened_malloc, by its own Makefile, but not for this machine's own instructions.
+pub fn hardened_malloc(place: &Place) -> anyhow::Result<Built> {
+    let source = place.clones.join("hardened_malloc");
+    anyhow::ensure!(
+        source.join("h_malloc.c").is_file(),
+        "hardened_malloc's source is missing: git clone --branch {HARDENED_MALLOC} https://github.com/GrapheneOS/hardened_malloc {}",
+        source.display()
+    );
+    let version = describe(&source);
+    let library = place.lib.join(compile::library(&format!("hardened_malloc-{version}")));
+    if !library.is_file() {
+        let made = place.scratch.join("hardened_malloc");
+        let mut make = Command::new("make");
+        make.arg("-C").arg(&source).arg(format!("OUT={}", made.display()));
+        make.args(["CONFIG_NATIVE=false", "CONFIG_WERROR=false"]);
+        must(&mut make, "hardened_malloc (packages make and g++)")?;
+        std::fs::copy(made.join("libhardened_malloc.so"), &library)?;
+    }
+    Ok(Built { library, version })
+}
+
+/// The release or commit of a clone.
+fn describe(source: &Path) -> String {
+    let asked =
+        Command::new("git").arg("-C").arg(source).args(["describe", "--tags", "--always"]).output();
+    match asked {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => "unknown".to_owned(),
+    }
 }
 
 /// The library to test: `libfreehold.so`, built by Cargo like the one that is shipped.

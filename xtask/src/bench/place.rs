@@ -10,8 +10,10 @@ pub struct Place {
     pub bin: PathBuf,
     /// Libraries of the peers.
     pub lib: PathBuf,
-    /// Sources that are not packages (rpmalloc's clone).
+    /// What peers are built in.
     pub sources: PathBuf,
+    /// Clones of sources that are not packages (rpmalloc, hardened_malloc): the same folder, unless another is named.
+    pub clones: PathBuf,
     /// Input that is generated once (the history git reads).
     pub inputs: PathBuf,
     /// What the runs of this invocation write; removed with it, so that two may run at a time.
@@ -31,6 +33,7 @@ pub fn open() -> anyhow::Result<Place> {
         bin: base.join("bin"),
         lib: base.join("lib"),
         sources: base.join("sources"),
+        clones: base.join("sources"),
         inputs: base.join("inputs"),
         scratch: base.join(format!("scratch-{}", std::process::id())),
         target,

@@ -1,40 +1,23 @@
-//! All cases of a suite under glibc and under the library.
+//! All cases of a suite under glibc and in each of their ways under the library.
 
 use super::Workshop;
 use super::case::{Case, Verdict};
+use super::column::{Columns, Way};
 use crate::bench::allocators::Allocator;
 use crate::bench::binding;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// An allocator under which cases run.
-pub struct Column {
-    name: &'static str,
-    library: Option<PathBuf>,
-}
-
-impl Column {
-    /// The C library's own malloc.
-    pub fn glibc() -> Column {
-        Column { name: "glibc", library: None }
-    }
-
-    /// A preload library.
-    pub fn preload(name: &'static str, library: &Path) -> Column {
-        Column { name, library: Some(library.to_owned()) }
-    }
-}
 
 /// What a suite runs.
 pub struct Plan {
     /// Its cases.
     pub cases: Vec<Case>,
-    /// A command of the tested program that ends at once: asked which malloc it is bound to.
+    /// A command of the tested program that ends at once: asked which malloc it is bound to. Empty: it cannot be asked.
     pub probe: Vec<OsString>,
     /// The program links an allocator of its own: for glibc's column the C library is preloaded.
     pub own_allocator: bool,
@@ -42,9 +25,9 @@ pub struct Plan {
     pub jobs: usize,
 }
 
-/// A case that passes under glibc and fails under the library, twice.
+/// A case that passes under glibc and fails in one of its ways, twice.
 pub struct Finding {
-    /// Its name.
+    /// Its name and the way.
     pub case: String,
     /// How it failed.
     pub why: String,
@@ -57,7 +40,7 @@ pub struct Finding {
 pub struct Tally {
     /// There is nothing to compare with: a test of ours.
     pub alone: bool,
-    /// Cases that passed under glibc.
+    /// Cases that passed under glibc, times their ways.
     pub counted: usize,
     /// Cases that failed under glibc: not counted.
     pub fail_under_glibc: usize,
@@ -86,15 +69,15 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all cases; `Err` when the tested program does not use the library at all.
+/// Runs all cases. That the tested program does not take its malloc from the library is a finding as well.
 pub fn run(
     suite: &str,
     plan: Plan,
     workshop: &Workshop,
-    columns: &[Column; 2],
+    columns: &Columns,
     jobs: usize,
 ) -> anyhow::Result<Tally> {
-    verify_binding(&plan, workshop, &columns[1])?;
+    let bound = verify_binding(&plan, workshop, columns);
     let bench = Bench {
         folder: workshop.place.scratch.join(suite),
         logs: workshop.place.target.join("soak/logs").join(suite),
@@ -109,7 +92,7 @@ pub fn run(
         for _ in 0..jobs.min(plan.jobs) {
             scope.spawn(|| {
                 while let Some(case) = plan.cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = bench.judge(case);
+                    let result = bench.judge(case, &columns.of(case));
                     show(suite, done.fetch_add(1, Ordering::Relaxed) + 1, plan.cases.len());
                     lock(&results).push((case, result));
                 }
@@ -117,6 +100,12 @@ pub fn run(
         }
     });
     let mut tally = Tally::default();
+    if let Err(why) = bound {
+        let log = bench.logs.join("binding");
+        std::fs::write(&log, format!("{why:#}\n"))?;
+        tally.counted += 1;
+        tally.findings.push(Finding { case: "binding".to_owned(), why: why.to_string(), log });
+    }
     for (case, result) in results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         bench.count(&mut tally, case, result?)?;
     }
@@ -135,88 +124,108 @@ fn show(suite: &str, done: usize, all: usize) {
     }
 }
 
-/// Verdicts under glibc and, if that passed, under the library.
-struct Pair {
+/// Verdicts under glibc and, if that passed, of every way.
+struct Judged {
     glibc: Verdict,
-    tested: Option<Verdict>,
+    tested: Vec<(Way, Verdict)>,
 }
 
 struct Bench<'a> {
     folder: PathBuf,
     logs: PathBuf,
     own_allocator: bool,
-    columns: &'a [Column; 2],
+    columns: &'a Columns,
 }
 
 impl Bench<'_> {
-    fn judge(&self, case: &Case) -> anyhow::Result<Pair> {
-        let glibc = self.once(case, &self.columns[0])?;
-        let Verdict::Passed(said) = &glibc else { return Ok(Pair { glibc, tested: None }) };
-        let tested = match self.once(case, &self.columns[1])? {
+    fn judge(&self, case: &Case, ways: &[Way]) -> anyhow::Result<Judged> {
+        let glibc = self.once(case, None)?;
+        let mut tested = Vec::new();
+        if let Verdict::Passed(said) = &glibc {
+            for way in ways {
+                tested.push((*way, self.compare(case, *way, said)?));
+            }
+        }
+        Ok(Judged { glibc, tested })
+    }
+
+    fn compare(&self, case: &Case, way: Way, said: &[u8]) -> anyhow::Result<Verdict> {
+        Ok(match self.once(case, Some(way))? {
             Verdict::Passed(now) if now != *said => {
                 Verdict::Failed("prints something else than under glibc".to_owned())
             }
             Verdict::Skipped => Verdict::Failed("skips itself, but not under glibc".to_owned()),
             verdict => verdict,
-        };
-        Ok(Pair { glibc, tested: Some(tested) })
+        })
     }
 
-    fn once(&self, case: &Case, column: &Column) -> anyhow::Result<Verdict> {
-        let preload = match &column.library {
-            Some(library) => library.to_string_lossy().into_owned(),
-            None if self.own_allocator => "libc.so.6".to_owned(),
-            None => String::new(),
-        };
-        let name = format!("{}.{}", case.name.replace(['/', ' '], "-"), column.name);
-        case.run(&preload, &self.folder.join(&name), &self.logs.join(&name))
+    fn once(&self, case: &Case, way: Option<Way>) -> anyhow::Result<Verdict> {
+        let preload = self.columns.preload(way, self.own_allocator);
+        let name = name_of(case, way);
+        let trace = self.folder.join(format!("{name}.fht"));
+        let dressed = self.columns.dress(case, way, &trace);
+        let verdict = dressed.run(&preload, &self.folder.join(&name), &self.logs.join(&name))?;
+        if way != Some(Way::Record) {
+            return Ok(verdict);
+        }
+        let whole = self.columns.verify_trace(&trace)?;
+        Ok(match (verdict, whole) {
+            (Verdict::Passed(_), Err(why)) => Verdict::Failed(why),
+            (verdict, _) => verdict,
+        })
     }
 
-    fn count(&self, tally: &mut Tally, case: &Case, pair: Pair) -> anyhow::Result<()> {
-        match (pair.glibc, pair.tested) {
-            (Verdict::Skipped, _) => tally.skipped += 1,
-            (Verdict::Failed(_), _) | (_, None) => tally.fail_under_glibc += 1,
-            (Verdict::Passed(_), Some(Verdict::Passed(_))) => tally.counted += 1,
-            (Verdict::Passed(_), Some(_)) => self.again(tally, case)?,
+    fn count(&self, tally: &mut Tally, case: &Case, judged: Judged) -> anyhow::Result<()> {
+        match judged.glibc {
+            Verdict::Skipped => tally.skipped += 1,
+            Verdict::Failed(_) => tally.fail_under_glibc += 1,
+            Verdict::Passed(_) => {}
+        }
+        for (way, verdict) in judged.tested {
+            match verdict {
+                Verdict::Passed(_) => tally.counted += 1,
+                _ => self.again(tally, case, way)?,
+            }
         }
         Ok(())
     }
 
-    /// The case failed under the library only: once more, alone.
-    fn again(&self, tally: &mut Tally, case: &Case) -> anyhow::Result<()> {
-        match self.judge(case)? {
-            Pair { glibc: Verdict::Passed(_), tested: Some(Verdict::Failed(why)) } => {
-                tally.counted += 1;
-                let log = self.logs.join(format!(
-                    "{}.{}",
-                    case.name.replace(['/', ' '], "-"),
-                    self.columns[1].name
-                ));
-                tally.findings.push(Finding { case: case.name.clone(), why, log });
+    /// The case failed this way, but not under glibc: once more, alone.
+    fn again(&self, tally: &mut Tally, case: &Case, way: Way) -> anyhow::Result<()> {
+        let mut judged = self.judge(case, &[way])?;
+        let Some((_, verdict)) = judged.tested.pop() else {
+            tally.fail_under_glibc += 1;
+            return Ok(());
+        };
+        tally.counted += 1;
+        let shown = format!("{} [{}]", case.name, way.name());
+        match verdict {
+            Verdict::Failed(why) => {
+                let log = self.logs.join(name_of(case, Some(way)));
+                tally.findings.push(Finding { case: shown, why, log });
             }
-            Pair { glibc: Verdict::Passed(_), .. } => {
-                tally.counted += 1;
-                tally.unsteady.push(case.name.clone());
-            }
-            _ => tally.fail_under_glibc += 1,
+            _ => tally.unsteady.push(shown),
         }
         Ok(())
     }
 }
 
+/// What a run of a case is called among files.
+fn name_of(case: &Case, way: Option<Way>) -> String {
+    format!("{}.{}", case.name.replace(['/', ' '], "-"), way.map_or("glibc", Way::name))
+}
+
 /// The tested program, and all it starts, must take its malloc from the library.
-fn verify_binding(plan: &Plan, workshop: &Workshop, column: &Column) -> anyhow::Result<()> {
-    let (Some(library), Some((program, arguments))) = (&column.library, plan.probe.split_first())
-    else {
-        return Ok(());
-    };
+fn verify_binding(plan: &Plan, workshop: &Workshop, columns: &Columns) -> anyhow::Result<()> {
+    let Some((program, arguments)) = plan.probe.split_first() else { return Ok(()) };
+    let library = &columns.library;
     let prefix = binding::prepare(&workshop.place)?;
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", library).env("PYTHONMALLOC", "malloc");
     command.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", &prefix);
     command.stdin(Stdio::null()).output()?;
     let allocator = Allocator {
-        name: column.name.to_owned(),
+        name: Way::Freehold.name().to_owned(),
         library: Some(library.clone()),
         env: Vec::new(),
         version: String::new(),

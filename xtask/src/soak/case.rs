@@ -1,5 +1,6 @@
 //! One case: a command that passes or fails, in a folder of its own, within a time.
 
+use super::column::{self, Way};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,6 +32,8 @@ pub struct Case {
     pub skip_words: &'static [&'static str],
     /// How long it may take.
     pub limit: Duration,
+    /// The ways in which it is run, besides glibc's.
+    pub under: &'static [Way],
 }
 
 /// What became of one run.
@@ -58,6 +61,7 @@ impl Case {
             compared: false,
             skip_words: &[],
             limit: LIMIT,
+            under: column::PLAIN,
         }
     }
 
@@ -127,7 +131,8 @@ fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>>
 }
 
 fn describe(status: ExitStatus, said: &str) -> String {
-    let complaint = said.lines().find(|line| line.contains("freehold:")).unwrap_or_default();
+    let ours = said.lines().find(|line| line.contains("freehold:"));
+    let complaint = ours.or(said.lines().last()).unwrap_or_default();
     match status.signal() {
         Some(signal) => format!("signal {signal} {complaint}"),
         None => format!("exit {} {complaint}", status.code().unwrap_or(-1)),
@@ -152,6 +157,7 @@ mod tests {
             Verdict::Failed("exit 3 freehold: why".into())
         );
         assert_eq!(run("kill -6 $$", LIMIT), Verdict::Failed("signal 6 ".into()));
+        assert_eq!(run("echo a; echo b >&2; exit 1", LIMIT), Verdict::Failed("exit 1 b".into()));
         let late = run("sleep 30 & sleep 30", Duration::from_millis(50));
         assert_eq!(late, Verdict::Failed("not done after 0 s".into()));
     }

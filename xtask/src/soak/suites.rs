@@ -3,6 +3,7 @@
 use super::Workshop;
 use super::battery::Plan;
 use super::case::{Case, FOLDER};
+use super::column;
 use super::debian;
 use crate::bench::place::{find_program, must};
 use anyhow::Context;
@@ -16,7 +17,16 @@ use std::time::Duration;
 pub struct Suite {
     pub name: &'static str,
     pub sentence: &'static str,
+    /// It is part of the short form.
+    pub short: bool,
     pub plan: fn(&Workshop) -> anyhow::Result<Plan>,
+}
+
+impl Suite {
+    /// Its sentence, and which form it belongs to.
+    pub fn shown(&self) -> String {
+        format!("{}{}", self.sentence, if self.short { "" } else { " (long form)" })
+    }
 }
 
 /// All of them.
@@ -24,23 +34,45 @@ pub const ALL: &[Suite] = &[
     Suite {
         name: "sqlite",
         sentence: "a script; SQLite's own tests by its test fixture",
+        short: true,
         plan: sqlite,
     },
-    Suite { name: "git", sentence: "a script that ends in fsck; git's own t/", plan: git },
-    Suite { name: "perl", sentence: "a script with forks and threads; perl's own t/", plan: perl },
-    Suite { name: "python", sentence: "CPython's test package, PYTHONMALLOC=malloc", plan: python },
+    Suite {
+        name: "git",
+        sentence: "a script that ends in fsck; git's own t/",
+        short: true,
+        plan: git,
+    },
+    Suite {
+        name: "perl",
+        sentence: "a script with forks and threads; perl's own t/",
+        short: true,
+        plan: perl,
+    },
+    Suite {
+        name: "python",
+        sentence: "CPython's test package, PYTHONMALLOC=malloc",
+        short: true,
+        plan: python,
+    },
     Suite {
         name: "redis",
         sentence: "load, forks, reloads, digests; redis' own tests",
+        short: true,
         plan: redis,
     },
-    Suite { name: "postgres", sentence: "pgbench, a crash, recovery, amcheck", plan: postgres },
-    Suite { name: "node", sentence: "worker threads", plan: node },
-    Suite { name: "java", sentence: "threads, direct buffers", plan: java },
+    Suite {
+        name: "postgres",
+        sentence: "pgbench, a crash, recovery, amcheck",
+        short: true,
+        plan: postgres,
+    },
+    Suite { name: "node", sentence: "worker threads", short: true, plan: node },
+    Suite { name: "java", sentence: "threads, direct buffers", short: true, plan: java },
 ];
 
 /// A plan of one script of ours, more cases to be added.
-fn plan_of(probe: &[&Path], cases: Vec<Case>) -> Plan {
+pub fn plan_of(probe: &[&Path], cases: Vec<Case>) -> Plan {
     Plan {
         cases,
         probe: probe.iter().map(|word| word.as_os_str().to_owned()).collect(),
@@ -50,15 +82,15 @@ fn plan_of(probe: &[&Path], cases: Vec<Case>) -> Plan {
 }
 
 /// A script of ours, its output compared.
-fn script(workshop: &Workshop, name: &str, runner: &[&str], arguments: &[&str]) -> Case {
+pub fn script(workshop: &Workshop, name: &str, runner: &[&str], arguments: &[&str]) -> Case {
     let words = runner.iter().map(OsString::from);
     let file = workshop.scripts.join(name).into_os_string();
     let command = words.chain([file]).chain(arguments.iter().map(OsString::from));
-    Case { compared: true, ..Case::new(name, command.collect::<Vec<_>>()) }
+    Case { compared: true, under: column::ALL, ..Case::new(name, command.collect::<Vec<_>>()) }
 }
 
 /// Files directly in `folder` that end in `end`, sorted.
-fn files(folder: &Path, end: &str) -> anyhow::Result<Vec<PathBuf>> {
+pub fn files(folder: &Path, end: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("no folder {}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -67,7 +99,7 @@ fn files(folder: &Path, end: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn stem(file: &Path) -> String {
+pub fn stem(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -75,7 +107,8 @@ fn sqlite(workshop: &Workshop) -> anyhow::Result<Plan> {
     let program = find_program("sqlite3", "sqlite3")?;
     let read = format!(".read {}", workshop.scripts.join("sqlite.sql").display());
     let command = [program.clone().into(), "test.db".into(), OsString::from(read)];
-    let mut cases = vec![Case { compared: true, ..Case::new("script", command) }];
+    let mut cases =
+        vec![Case { compared: true, under: column::ALL, ..Case::new("script", command) }];
     if !workshop.short {
         cases.extend(sqlite_own(workshop)?);
     }

@@ -1,5 +1,7 @@
 /* bad_input KIND: one program error, after which a line on standard error and an abort are expected. Prints what it is
  * about to do, so that what went unnoticed is told from what crashed elsewhere. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +27,15 @@ static void churn(size_t size) {
 }
 
 static char global[64];
+
+/* C23, which the C library does not have yet. */
+static void free_sized(void *block, size_t size) {
+    ((void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized"))(block, size);
+}
+
+static void free_aligned_sized(void *block, size_t align, size_t size) {
+    ((void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized"))(block, align, size);
+}
 
 int main(int argc, char **argv) {
     const char *kind = argc > 1 ? argv[1] : "";
@@ -62,6 +73,13 @@ int main(int argc, char **argv) {
     IF("inside a small block") { free(small + 16); churn(40); malloc_trim(0); }
     IF("inside a medium block") { free(medium + 4096); churn(9000); malloc_trim(0); }
     IF("odd address") { free(small + 1); churn(40); malloc_trim(0); }
+    IF("a link overwritten") { char *p = malloc(40); free(p); memset(p, 0x40, 8); p = malloc(40); p = malloc(40); churn(40); }
+    IF("realloc of a freed block, same size") { free(small); small = realloc(small, 40); }
+    IF("realloc inside a small block") { small = realloc(small + 16, 40); }
+    IF("a size too large") { free_sized(small, 49); }
+    IF("a size too small") { free_sized(medium, 40); }
+    IF("a size of a large block") { free_sized(large, 3000); }
+    IF("a size with another alignment") { free_aligned_sized(aligned_alloc(64, 200) + 64, 64, 200); }
     IF("far behind a block") { free(large + (64 << 20)); }
     else return 2;
     puts("went unnoticed");

@@ -17,6 +17,28 @@ template <class F> static bool throws_bad_alloc(F f) {
     }
 }
 
+// Of the program's own, thrown by a handler: it passes through operator new like any other.
+struct Enough {
+    int calls;
+};
+
+static bool handler_may_throw() {
+    std::set_new_handler([] { throw Enough{7}; });
+    int calls = 0;
+    try {
+        ::operator new(huge);
+    } catch (const Enough &enough) {
+        calls += enough.calls;
+    }
+    try {
+        ::operator new[](huge, std::align_val_t(4096));
+    } catch (const Enough &enough) {
+        calls += enough.calls;
+    }
+    std::set_new_handler(nullptr);
+    return calls == 14;
+}
+
 struct alignas(256) Wide {
     char bytes[300];
 };
@@ -36,6 +58,7 @@ int main() {
         if (++handled == 3) std::set_new_handler(nullptr);
     });
     CHECK(throws_bad_alloc([] { return ::operator new(huge); }) && handled == 3);
+    CHECK(handler_may_throw());
     for (size_t size = 0; size < 100000; size = size * 2 + 1) {
         ::operator delete(::operator new(size));
         ::operator delete[](::operator new[](size));

@@ -3,6 +3,11 @@
 //! A C compiler is there: building the workspace took one. Tests of files in C++ are trials, which
 //! count as ignored without a compiler for it.
 
+#[allow(dead_code, reason = "of the tests of core files only")]
+pub mod core_file;
+#[allow(dead_code, reason = "of the tests that watch only")]
+pub mod pprof;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;

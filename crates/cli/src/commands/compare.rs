@@ -55,6 +55,10 @@ pub struct Args {
 
 /// Compares.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let why = "standard output is the program's and the table's";
+    for output in std::iter::once(&args.output).chain(&args.keep) {
+        ui::named_file(output, why)?;
+    }
     let own = embedded::allocators()?;
     let selection = replay::select(&args.on, &own)?;
     // Whether the results can be written is asked before minutes are spent on them.
@@ -170,7 +174,8 @@ fn examine(
     let process = ProcessId(found.document.trace.process);
     let mut bar = ui::Progress::new("looking at the program");
     let mut progress = |done, total| bar.set(done, total);
-    let profile = profile::profile(trace, Some(process), &mut progress, interrupted)?;
+    let one = Some(process);
+    let profile = profile::profile(trace, one, &mut |_| true, &mut progress, interrupted)?;
     Ok(profile.map(|profile| {
         let heat = HeatMap::of(&profile.total.figures.size_by_lifetime);
         (found, heat)

@@ -62,6 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Format::Mtrace => Source::Mtrace,
         Format::Workload => Source::Workload,
     });
+    ui::named_file(&args.output, "a trace takes its name when it is whole")?;
     let stop = ui::interrupted();
     let mut bar = ui::Progress::new("importing");
     let mut control = Control { progress: &mut |done, total| bar.set(done, total), stop: &stop };

@@ -1,15 +1,17 @@
 //! `freehold info`: what a trace says about a program, on the terminal or as JSON.
 
 mod draw;
+mod json;
 mod page;
 
 use crate::ui;
 use anyhow::{Context, Result, bail};
-use freehold_lab::profile::{Profile, profile};
+use freehold_lab::profile::{ProcessProfile, Profile, profile};
 use freehold_trace::{Damage, ProcessId, Trace};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 /// Damages named one by one before they are only counted.
 const MOST_DAMAGES: usize = 10;
@@ -19,10 +21,12 @@ const MOST_DAMAGES: usize = 10;
 #[command(after_help = "Examples:
   freehold info app.fht                  all processes together, and a line for each
   freehold info app.fht --process 1      one process, with its threads
-  freehold info app.fht --json | jq .total.figures.peak
+  freehold info app.fht --json | jq .total.peak
 
 Sizes are bytes asked for. A lifetime runs from the allocation to the free.
-Memory grows with the peak of live objects, never with the length of the trace.
+Memory grows with the peak of live objects, never with the length of the trace
+or the number of its processes. JSON comes as it is found: the processes first,
+then the total.
 
 Exit status: 0 the whole trace was read; 1 it is damaged (what is sound was
 still read and shown) or cannot be read; 2 the command line was wrong.")]
@@ -47,11 +51,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{} has no process {}; {}", args.trace.display(), process.0, known(&trace));
     }
     let stop = ui::interrupted();
-    let mut progress = ui::Progress::new("reading");
-    let profile = profile(&trace, only, &mut |done, total| progress.set(done, total), &stop)?;
-    drop(progress);
-    let Some(profile) = profile else { return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)) };
-    print(&args, &profile).context("cannot print")?;
+    let found = match args.json {
+        true => print_json(&trace, only, &stop)?,
+        false => print_page(&args, &trace, only, &stop)?,
+    };
+    let Some(profile) = found else { return Ok(ExitCode::from(ui::EXIT_INTERRUPTED)) };
     report(&args, &profile.damage);
     Ok(if profile.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -64,23 +68,64 @@ fn known(trace: &Trace) -> String {
     }
 }
 
-fn print(args: &Args, profile: &Profile) -> io::Result<()> {
+/// Prints a page; the profile, or none when interrupted.
+fn print_page(
+    args: &Args,
+    trace: &Trace,
+    only: Option<ProcessId>,
+    stop: &AtomicBool,
+) -> Result<Option<Profile>> {
+    let mut first = Vec::new();
+    let mut keep = |process: ProcessProfile| {
+        if first.len() < page::MOST_PROCESSES {
+            first.push(process);
+        }
+        true
+    };
+    let Some(profile) = read(trace, only, &mut keep, stop)? else { return Ok(None) };
+    let style = draw::Style {
+        color: ui::wants_colour(&io::stdout()),
+        // Elsewhere than on a terminal lines may be as long as they like.
+        columns: ui::terminal_size()
+            .map_or(usize::MAX, |(columns, _)| columns.max(draw::LEAST_WIDTH)),
+    };
+    ui::print(page::page(&args.trace, &profile, &first, style))?;
+    Ok(Some(profile))
+}
+
+/// Prints JSON, each process as soon as it is known; the profile, or none when interrupted.
+fn print_json(
+    trace: &Trace,
+    only: Option<ProcessId>,
+    stop: &AtomicBool,
+) -> Result<Option<Profile>> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, profile)?;
-        writeln!(out)?;
-    } else {
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let style = draw::Style {
-            color: io::stdout().is_terminal() && !no_color,
-            // Elsewhere than on a terminal lines may be as long as they like.
-            columns: ui::terminal_size()
-                .map_or(usize::MAX, |(columns, _)| columns.max(draw::WIDTH)),
-        };
-        let whole = args.process.is_none();
-        out.write_all(page::page(&args.trace, profile, whole, style).as_bytes())?;
+    let mut printed = json::begin(&mut out, trace);
+    let mut any = false;
+    let mut put = |process: ProcessProfile| {
+        if printed.is_ok() {
+            printed = json::process(&mut out, &process, std::mem::replace(&mut any, true));
+        }
+        printed.is_ok()
+    };
+    let found = read(trace, only, &mut put, stop)?;
+    if printed.is_ok()
+        && let Some(profile) = &found
+    {
+        printed = json::end(&mut out, profile).and_then(|()| out.flush());
     }
-    out.flush()
+    printed.context("cannot print")?;
+    Ok(found)
+}
+
+fn read(
+    trace: &Trace,
+    only: Option<ProcessId>,
+    each: &mut dyn FnMut(ProcessProfile) -> bool,
+    stop: &AtomicBool,
+) -> Result<Option<Profile>> {
+    let mut progress = ui::Progress::new("reading");
+    Ok(profile(trace, only, each, &mut |done, total| progress.set(done, total), stop)?)
 }
 
 /// Damage is said where it does not mix with what was asked for.

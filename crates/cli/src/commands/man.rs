@@ -2,14 +2,16 @@
 
 use crate::ui;
 use anyhow::{Context, Result};
+use std::fs;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::{fs, io};
+use std::process::{Command, ExitCode, Stdio};
 
 /// Print the manual page, or write all of them to a folder.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  freehold man | man -l -
+  freehold man                    on a terminal, as man shows it
+  freehold man > freehold.1       else, the page's source
   freehold man --out ~/.local/share/man/man1")]
 pub struct Args {
     /// Write freehold.1 and a page for each subcommand into this folder; made if it is missing.
@@ -26,10 +28,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(crate::command()).render(&mut page)?;
-            ui::print(typeset(&String::from_utf8_lossy(&page)))?;
+            print(&typeset(&String::from_utf8_lossy(&page)))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The source of the page; on a terminal the page itself, where `man` is installed, or else what it says as help.
+fn print(page: &str) -> Result<()> {
+    if !io::stdout().is_terminal() {
+        return ui::print(page);
+    }
+    match Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn() {
+        Ok(mut man) => {
+            // One that is left early takes no more, which is no error.
+            let _ = man.stdin.take().map(|mut to| to.write_all(page.as_bytes()));
+            man.wait().context("man was lost")?;
+            Ok(())
+        }
+        Err(_) => ui::print(crate::command().render_long_help()),
+    }
 }
 
 fn write_all(folder: &Path) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! to standard error, after the program.
 
 use crate::embedded::RECORD;
-use crate::ui::Progress;
+use crate::ui::{self, Progress};
 use anyhow::Result;
 use freehold_collect::{Options, Outcome, Stage, finish_spool, record};
 use freehold_trace::Ending;
@@ -31,9 +31,9 @@ on unrecorded. Not recorded, though never disturbed: statically linked programs,
 programs started with another LD_PRELOAD.
 
 Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started; 125 \
-if the recording failed or is not complete though the program succeeded.")]
+if the recording failed or is not complete though the program succeeded; 2 if the command line was wrong.")]
 pub struct Args {
-    /// The trace to write [default: the program's name with .fht, in this folder].
+    /// The trace to write, a file [default: the program's name with .fht, in this folder].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Say nothing unless something went wrong.
@@ -60,6 +60,9 @@ const EXIT_RECORDER: u8 = 125;
 
 /// Records, or finishes.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(output) = &args.output {
+        ui::named_file(output, "standard output is the program's")?;
+    }
     let mut line = Line::new(args.quiet || args.json);
     let (output, done) = match &args.finish {
         Some(path) => (trace_of(path), finish_spool(path, &mut |stage| line.show(stage))),
@@ -185,7 +188,7 @@ impl Line {
     const PATIENCE: Duration = Duration::from_secs(2);
 
     fn new(quiet: bool) -> Line {
-        let shown = !quiet && std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
+        let shown = !quiet && ui::obeys(&std::io::stderr()) && !std::io::stdout().is_terminal();
         let (began, drawn) = (Instant::now(), false);
         Line { shown, began, drawn, writing: Progress::new("writing the trace") }
     }

@@ -10,7 +10,7 @@ use freehold_lab::report::{self, Verdict};
 use freehold_lab::results::{Document, Output, write_json, write_parquet};
 use freehold_lab::selection::Selection;
 use freehold_trace::{ProcessId, Trace};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -160,9 +160,9 @@ pub fn print(document: &Document, trace: &Path) -> io::Result<()> {
         writeln!(out, "{others}")?;
     }
     writeln!(out)?;
-    let colour =
-        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    writeln!(out, "{}", report::tables(&document.results, colour))?;
+    let colour = ui::wants_colour(&io::stdout());
+    let columns = ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns);
+    writeln!(out, "{}", report::tables(&document.results, colour, columns))?;
     for sentence in Verdict::of(&document.results).plain() {
         writeln!(out, "{sentence}")?;
     }

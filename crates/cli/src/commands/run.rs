@@ -4,11 +4,13 @@
 //! goes to standard error, after the program, and comes from the kernel's own accounting and from what the
 //! heaps held when it ended.
 
+mod asked;
 mod heap;
 
 use crate::embedded::MALLOC;
 use crate::ui;
 use anyhow::{Context, Result};
+use asked::Asked;
 use freehold_collect::{launch, signals};
 use std::ffi::OsString;
 use std::io;
@@ -34,7 +36,11 @@ use std::time::{Duration, Instant};
 Not served, though never disturbed: statically linked programs, set-uid programs, and programs started \
 with another LD_PRELOAD.
 
-Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started.")]
+Files are named as seen from here, wherever the program goes.
+
+Exit status: the program's own (128 + signal if one killed it); 126 or 127 if it cannot be started; 125 \
+if a file of --profile or --report cannot be written (then the program is not started), or was not \
+though the program succeeded.")]
 pub struct Args {
     /// Say nothing after the program has ended.
     #[arg(short, long)]
@@ -94,12 +100,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ui::print(format_args!("{}\n", library.display()))?;
         return Ok(ExitCode::SUCCESS);
     };
+    let asked = match files(&args) {
+        Ok(asked) => asked,
+        Err(refused) => {
+            eprintln!("freehold run: {}", ui::in_one_line(&refused));
+            return Ok(ExitCode::from(EXIT_UNWRITTEN));
+        }
+    };
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", preload(library.into_os_string()));
     set_options(&mut command, &args);
+    asked.iter().for_each(|file| file.hand_to(&mut command));
     // Whoever asked for a report gets it; we do without.
-    let asked = args.report.is_some() || std::env::var_os("FREEHOLD_REPORT").is_some();
-    let folder = match args.quiet || asked {
+    let reports = args.report.is_some() || std::env::var_os("FREEHOLD_REPORT").is_some();
+    let folder = match args.quiet || reports {
         true => None,
         false => Some(tempfile::tempdir().context("a folder for the reports of the heap")?),
     };
@@ -123,7 +137,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
             eprintln!("freehold run: {line}");
         }
     }
-    Ok(ExitCode::from(code(status)))
+    let unwritten: Vec<_> = asked.iter().filter(|file| !file.was_written()).collect();
+    unwritten.iter().for_each(|file| eprintln!("freehold run: {}", file.complaint()));
+    Ok(match (code(status), unwritten.is_empty()) {
+        (0, false) => ExitCode::from(EXIT_UNWRITTEN),
+        (code, _) => ExitCode::from(code),
+    })
+}
+
+/// What was asked for cannot be written, or was not.
+const EXIT_UNWRITTEN: u8 = 125;
+
+/// The files that the program is to write at its end, found writable.
+fn files(args: &Args) -> Result<Vec<Asked>> {
+    let options = [
+        ("--profile", "FREEHOLD_PROFILE", &args.profile),
+        ("--report", "FREEHOLD_REPORT", &args.report),
+    ];
+    let given = options.into_iter().filter_map(|(option, variable, file)| {
+        file.as_ref().map(|file| Asked::new(option, variable, file))
+    });
+    given.collect()
 }
 
 fn set_options(command: &mut Command, args: &Args) {
@@ -136,15 +170,8 @@ fn set_options(command: &mut Command, args: &Args) {
             command.env(name, value);
         }
     }
-    let limit = args.limit.map(|bytes| OsString::from(bytes.to_string()));
-    for (value, name) in [
-        (&limit, "FREEHOLD_LIMIT"),
-        (&args.profile, "FREEHOLD_PROFILE"),
-        (&args.report, "FREEHOLD_REPORT"),
-    ] {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
+    if let Some(bytes) = args.limit {
+        command.env("FREEHOLD_LIMIT", bytes.to_string());
     }
 }
 

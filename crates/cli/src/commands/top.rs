@@ -9,7 +9,7 @@ mod screen;
 use crate::ui;
 use anyhow::{Context, Result};
 use freehold_core::stats::{Counts, Format, HeapReport, Report};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ impl Look {
 pub fn run(args: Args) -> Result<ExitCode> {
     let style = if args.json { Style::Json } else { args.format.unwrap_or(Style::Text) };
     let process = remote::Process::find(args.pid)?;
-    let on_screen = !args.once && style == Style::Text && io::stdout().is_terminal();
+    let on_screen = !args.once && style == Style::Text && ui::obeys(&io::stdout());
     let stop = ui::interrupted();
     let mut before: Option<(Instant, Look)> = None;
     loop {

@@ -74,6 +74,39 @@ fn a_killed_recorder_ends_the_recording_and_not_the_program() {
     assert!(Seen::read(&bench.trace_path()).trace.events() < 6_000_100);
 }
 
+/// Allocates now and then, far less than fills a block.
+const SLOW: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+  puts("begun"); fflush(stdout);
+  for (int i = 0; i < 3000; i++) { free(malloc(5301)); usleep(1000); }
+  return 0;
+}
+"#;
+
+#[test]
+fn a_recorder_killed_within_a_second_leaves_what_came_before() {
+    use std::io::{BufRead, BufReader};
+    let bench = Bench::c(SLOW);
+    let mut recorder =
+        bench.command(&[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut begun = String::new();
+    BufReader::new(recorder.stdout.take().unwrap()).read_line(&mut begun).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let finished =
+        freehold().args(["record", "--finish"]).arg(bench.trace_path()).output().unwrap();
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    assert_eq!(finished.status.code(), Some(0), "{said}");
+    let seen = Seen::read(&bench.trace_path());
+    assert!(seen.made_and_freed(0, 5301).1 >= 20, "{said}");
+    let last = seen.records.last().map_or(0.0, |record| seen.trace.header().seconds(record.tick));
+    assert!((0.05..10.0).contains(&last), "the clock's rate is known: {last} s");
+}
+
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_program() {
     const MANY: &str = r#"
@@ -136,6 +169,24 @@ fn an_output_that_cannot_be_is_refused_before_anything_runs() {
         assert!(said.contains(output), "{said}");
         assert_eq!(done.stdout, b"", "{output}: the program must not have run");
     }
+}
+
+#[test]
+fn standard_output_is_no_file_for_a_trace() {
+    let bench = Bench::c("#include <stdio.h>\nint main(void) { puts(\"ran\"); }");
+    let folder = bench.folder.path();
+    let record = ["record", "-o", "-", "--", "./program"];
+    let import = ["import", "program.c", "-o", "-"];
+    let compare = ["compare", "-o", "-", "--", "./program"];
+    for arguments in [&record[..], &import, &compare] {
+        let done = freehold().current_dir(folder).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("name a file"), "{arguments:?}: {said}");
+        assert_eq!(done.stdout, b"", "{arguments:?}: nothing runs");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+    assert_eq!(left.len(), 2, "no file of that name: {left:?}");
 }
 
 #[test]

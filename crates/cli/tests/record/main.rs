@@ -3,6 +3,7 @@
 
 mod endings;
 mod family;
+mod forks;
 mod processes;
 #[expect(dead_code, reason = "programs in C++ are for with_tools")]
 mod support;

@@ -6,6 +6,7 @@
 use super::BANK_UNITS;
 use crate::place::Home;
 use crate::row::Row;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// The state of one bank. All-zero is a bank that is free and clean.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,6 +95,8 @@ impl Bank {
         let taken = mask(first, len);
         debug_assert_eq!(self.used & taken, 0, "units handed out twice");
         self.used |= taken;
+        // A fork may stop the thread between any two stores: units that are free and dirty are never called clean.
+        compiler_fence(Ordering::Release);
         self.place.0 += len as u8;
         let dirty = self.dirty & taken;
         self.dirty &= !taken;
@@ -110,11 +113,19 @@ impl Bank {
     pub fn give(&mut self, first: usize, len: usize, clean: bool) {
         let given = mask(first, len);
         debug_assert_eq!(self.used & given, given, "units given back that are free");
-        self.used &= !given;
-        self.place.0 -= len as u8;
         if !clean {
             self.dirty |= given;
         }
+        // As in `take`.
+        compiler_fence(Ordering::Release);
+        self.used &= !given;
+        self.place.0 -= len as u8;
+    }
+
+    /// In a forked child, of a bank that another thread may have been changing: what follows from the used bits.
+    pub fn mend(&mut self) {
+        self.dirty &= !self.used;
+        self.place.0 = self.used.count_ones() as u8;
     }
 
     /// The lowest run of dirty free units, as (first, len).

@@ -32,6 +32,9 @@ fn list_of(used: usize, longest: usize) -> usize {
 }
 
 impl Index {
+    /// Lists nothing.
+    pub const EMPTY: Index = Index { levels: 0, longest: [0; BANK_UNITS], first: [0; LISTS] };
+
     /// Puts partly used bank `at` where its bits say. O(1).
     pub fn insert(&mut self, banks: &mut [Bank], at: usize) {
         let used = banks.at(at).used_units();
@@ -169,10 +172,6 @@ impl FreeBanks<'_> {
 mod tests {
     use super::*;
 
-    fn empty() -> Index {
-        Index { longest: [0; BANK_UNITS], first: [0; LISTS], levels: 0 }
-    }
-
     #[test]
     fn every_partly_used_bank_has_a_list() {
         let lists = (1..BANK_UNITS).flat_map(|u| (1..=BANK_UNITS - u).map(move |l| list_of(u, l)));
@@ -181,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_fullest_bank_that_fits_is_chosen() {
-        let mut index = empty();
+        let mut index = Index::EMPTY;
         let mut banks = [Bank::default(); 4];
         banks[0].used = 0xFFFF; // 16 used, run of 16
         banks[1].used = 0xFFFF_FF00; // 24 used, run of 8

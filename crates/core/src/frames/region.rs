@@ -1,10 +1,10 @@
 //! One reservation of address space and everything that is known about it.
 //!
 //! ```text
-//!                  base                                                            base + len
-//! ... record | record | tags | away | free banks | index | bank states |  banks ...  |
-//!     bank 1   bank 0   8 B           1 bit a bank,          24 B          32 units
-//!     20 KiB            a unit        last first             a bank        each
+//!                  base                                                                       base + len
+//! ... record | record | tags | away | left out | free banks | index | bank states |  banks ...  |
+//!     bank 1   bank 0   8 B           1 bit      1 bit a bank,        24 B          32 units
+//!     20 KiB            a unit        a bank     last first           a bank        each
 //! ```
 //!
 //! A bank's record has the descriptors of its units (128 B each) and, behind them, their bitmaps (512 B each).
@@ -24,6 +24,8 @@
 //! turn to zero at any moment (`purging`). What tags and descriptors mean is the heap's business. All `&mut` methods run under the lock of `frames::runs`.
 
 mod bits;
+mod dumped;
+mod mending;
 mod part;
 mod placing;
 mod purging;
@@ -74,6 +76,8 @@ pub struct Region {
     /// Banks reserved and banks committed, counted from `first`.
     banks: usize,
     committed: usize,
+    /// Banks from here on are not in core files (`dumped`).
+    dumped: usize,
     dirty_units: usize,
     used_units: usize,
     home: Home,
@@ -122,6 +126,7 @@ impl Region {
             first: 0,
             banks: 0,
             committed: 0,
+            dumped: 0,
             dirty_units: 0,
             used_units: 0,
             home: Home::ANYWHERE,
@@ -143,7 +148,8 @@ impl Region {
         let base = (start + most * RECORD + BANK / 2).next_multiple_of(BANK) - BANK / 2;
         let tags = (units * 8).next_multiple_of(page);
         // The index lies so in its page that some words of free banks and some states fit beside it.
-        let words = (size_of::<Index>() + most.div_ceil(64) * 8).next_multiple_of(page);
+        let words = size_of::<Index>() + dumped::bytes_for(most) + most.div_ceil(64) * 8;
+        let words = words.next_multiple_of(page);
         let index = base + tags + words + WORDS_BESIDE;
         let states = index + size_of::<Index>();
         let first = (states + most * size_of::<Bank>()).next_multiple_of(BANK);
@@ -301,6 +307,7 @@ impl Region {
         if self.home != Home::ANYWHERE {
             self.place(machine, supply, at, need)?;
         }
+        self.dump(machine, at, need);
         let (mut zero, mut fresh) = (true, 0);
         for (bank, first, len) in pieces(at * BANK_UNITS, len) {
             let state = self.bank(bank);
@@ -378,6 +385,8 @@ impl Region {
                 self.place(machine, supply, first, end - first)?;
             }
         }
+        let first = unit / BANK_UNITS;
+        self.dump(machine, first, (unit + longer - len).div_ceil(BANK_UNITS) - first);
         let mut zero = true;
         for (bank, first, len) in pieces(unit, longer - len) {
             zero &= self.take_units(bank, first, len);
@@ -428,7 +437,7 @@ impl Region {
             && self.tags.extend(machine, (self.first / UNIT + committed * BANK_UNITS) * 8)
             && self.front.extend(machine, states)
             // SAFETY: these banks lie within the reservation and were never handed out.
-            && unsafe { machine.commit(at, more * BANK) };
+            && unsafe { machine.commit_ahead(at, more * BANK) };
         if !ready {
             return false;
         }
@@ -487,7 +496,7 @@ impl Region {
         if (used, dirty) != (self.used_units, self.dirty_units) {
             return Err("the region's counts disagree with its banks");
         }
-        Ok(())
+        self.check_dumped()
     }
 }
 

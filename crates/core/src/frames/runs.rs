@@ -97,9 +97,27 @@ impl Runs {
         }
     }
 
-    /// The lock, for fork handlers.
+    /// The lock, for a forked child.
     pub fn lock(&self) -> &Lock {
         &self.lock
+    }
+
+    /// In a forked child: if a thread that did not come along was changing the regions, they are made whole from the used
+    /// bits of their banks; whether that was so. (A run that was being taken or given may be in nobody's hands.)
+    #[cold]
+    pub fn after_fork(&self, machine: &impl Machine) -> bool {
+        let torn = self.lock.disown(machine);
+        if torn {
+            self.with_supply(machine, |regions, supply| {
+                supply.forget();
+                regions
+                    .iter_mut()
+                    .take_while(|r| r.base() != 0)
+                    .for_each(|region| region.mend(machine));
+            });
+            self.with_ends(machine, |_, ends| *ends = Ends::NONE);
+        }
+        torn
     }
 
     /// The region whose committed part holds `address`, if it is one of ours.

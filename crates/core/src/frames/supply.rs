@@ -126,6 +126,12 @@ impl Supply {
         self.asked = NodeSet::default();
     }
 
+    /// What was offered and asked is forgotten: in a forked child it may be half written.
+    pub fn forget(&mut self) {
+        let (closed, strict) = (self.closed, self.strict);
+        *self = Supply { closed, strict, ..Supply::new() };
+    }
+
     /// The nodes that give nothing.
     pub fn closed(&self) -> NodeSet {
         self.closed

@@ -8,27 +8,33 @@
 //! A head is a mark or 0, too, so that links are neither encoded nor decoded: what an allocation after a free waits for is
 //! two words on their way through memory, and nothing else.
 //!
+//! The key is odd. So an empty stack, whose head is 0, leads to an odd address, where no block of any class starts; and
+//! that is the one question that an allocation asks: does a block of the class start there? It refuses empty stacks, blocks
+//! of which the middle was freed, and links that somebody overwrote without knowing the key.
+//!
 //! Every function here is meant to be inlined into the exported one and to compile to a straight
 //! line; whatever is rare is an answer (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller
-//! jumps to a cold function of [`NodeHeap`](super::NodeHeap). An all-zero cache is valid: it owns
+//! jumps to a cold function of [`NodeHeap`](super::NodeHeap). A cache that is zero but for an odd key is valid: it owns
 //! nothing, every allocation is refused and every free is [`Freed::Slow`].
 //!
 //! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. The
-//! mark is present in every block that a stack holds and is wiped when the program gets the block, so a block freed twice
-//! before its reuse shows its mark. Only the owning thread touches a cache, except its inbox and its
+//! mark is present in every block that a stack holds. Link and mark are wiped when the program gets the block: so a block
+//! freed twice before its reuse shows its mark, who reads memory that it never wrote learns nothing of the key, and who copies
+//! it does not make a block in use look free (large blocks begin with two words that are wiped, too). Only the owning thread touches a cache, except its inbox and its
 //! depots; one without a thread belongs to whoever holds the registry's lock.
 
 use super::depot::Depot;
 use super::inbox::Inbox;
 use super::outbox::{PARCELS, Parcel};
 use super::slab::Slab;
+use crate::frames::{UNIT, UNIT_SHIFT};
 use crate::place::Home;
 use crate::row::Row;
-use crate::size_class::{CLASSES, SMALL_CLASS, SMALL_MAX, SizeClass};
+use crate::size_class::{CLASSES, SMALL_MAX, SizeClass, class_of_small};
 use core::cell::Cell;
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 /// A free block, as seen by who holds it. Sixteen bytes: the smallest class.
 #[repr(C)]
@@ -46,12 +52,7 @@ impl Block {
     /// The block that a link or a head leads to.
     #[inline(always)]
     fn behind(link: usize, key: usize) -> *mut Block {
-        if link == 0 {
-            return ptr::null_mut();
-        }
-        // SAFETY: a link that is not 0 leads to a block, and no block is 0. Said, because callers ask, too.
-        unsafe { core::hint::assert_unchecked(link != key) };
-        ptr::with_exposed_provenance_mut(link ^ key)
+        if link == 0 { ptr::null_mut() } else { ptr::with_exposed_provenance_mut(link ^ key) }
     }
 
     /// What leads to a block.
@@ -94,6 +95,16 @@ impl Block {
     pub unsafe fn write(block: *mut Block, link: usize, mark: usize) {
         // SAFETY: the caller's.
         unsafe { *block = Block { link, mark } };
+    }
+
+    /// Takes link and mark away: before the program gets the block.
+    ///
+    /// # Safety
+    /// The block is free and the caller's.
+    #[inline(always)]
+    pub unsafe fn wipe(block: *mut Block) {
+        // SAFETY: the caller's.
+        unsafe { Block::write(block, 0, 0) };
     }
 
     /// The block after this one.
@@ -166,7 +177,7 @@ pub struct Cache {
     pub(super) attached: Cell<bool>,
     /// Freed blocks of other caches' slabs, and how many they are.
     pub(super) outbox: [Parcel; PARCELS],
-    pub(super) outbox_len: [Cell<u16>; CLASSES],
+    pub(super) outbox_len: [Cell<u8>; CLASSES],
     /// Bytes given back to slabs since the heap was last told.
     pub(super) given: Cell<usize>,
     /// Of a cache without a thread: bytes that the heap was told of when the thread ended; see `detach`.
@@ -180,8 +191,13 @@ pub struct Cache {
     pub(super) opened: [Cell<u64>; CLASSES.div_ceil(64)],
     /// The next cache without a thread; under the registry's lock.
     pub(super) next_idle: Cell<*mut Cache>,
-    /// The next of all caches; constant once set.
-    pub(super) next_of_all: Cell<*mut Cache>,
+    /// It holds nothing, and its page is about to go; under the registry's lock.
+    pub(super) given_up: Cell<bool>,
+    /// Of the first cache of a unit: the next unit, constant once set; which pages of it were given up, and the next unit of
+    /// which any was, under the registry's lock. See `caches`.
+    pub(super) gaps: Cell<u16>,
+    pub(super) next_unit: Cell<*mut Cache>,
+    pub(super) next_gaps: Cell<*mut Cache>,
     pub(super) inbox: Inbox<Slab>,
 }
 
@@ -203,14 +219,19 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// The cache that owns nothing; all-zero.
+    /// Where the key lies, in bytes: all that is not zero in a cache that owns nothing.
+    pub const KEY_AT: usize = offset_of!(Cache, key);
+    /// The key of a cache that owns nothing: odd, as every key.
+    pub const NO_KEY: usize = 1;
+
+    /// The cache that owns nothing; zero but for its key.
     pub const fn new() -> Cache {
         Cache {
             heads: [const { Cell::new(0) }; CLASSES],
             room: [const { Cell::new(0) }; CLASSES],
             base: Cell::new(0),
             reach: Cell::new(0),
-            key: Cell::new(0),
+            key: Cell::new(Cache::NO_KEY),
             known: Cell::new(0),
             metered: Cell::new(false),
             spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
@@ -236,7 +257,10 @@ impl Cache {
             owned: AtomicU32::new(0),
             opened: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
             next_idle: Cell::new(ptr::null_mut()),
-            next_of_all: Cell::new(ptr::null_mut()),
+            given_up: Cell::new(false),
+            gaps: Cell::new(0),
+            next_unit: Cell::new(ptr::null_mut()),
+            next_gaps: Cell::new(ptr::null_mut()),
             busy: Cell::new(false),
             attached: Cell::new(false),
             inbox: Inbox::new(),
@@ -250,13 +274,13 @@ impl Cache {
         if size > SMALL_MAX {
             return ptr::null_mut();
         }
-        self.pop(SMALL_CLASS[size] as usize)
+        self.pop(class_of_small(size))
     }
 
     /// A block of `class`; null when the stack is empty.
     #[inline(always)]
     pub fn take_class(&self, class: SizeClass) -> *mut u8 {
-        self.pop(class.index())
+        self.pop(class)
     }
 
     /// The first block of the stack of `class`, null for none.
@@ -277,28 +301,46 @@ impl Cache {
     }
 
     #[inline(always)]
-    fn pop(&self, class: usize) -> *mut u8 {
-        // SAFETY: every class in the table and in a `SizeClass` is below CLASSES.
+    fn pop(&self, class: SizeClass) -> *mut u8 {
+        let index = class.index();
+        // SAFETY: classes are below CLASSES, the length of both.
         let (head, room) =
-            unsafe { (self.heads.get_unchecked(class), self.room.get_unchecked(class)) };
-        let block = Block::behind(head.get(), self.key.get());
-        if block.is_null() {
+            unsafe { (self.heads.get_unchecked(index), self.room.get_unchecked(index)) };
+        let block: *mut Block = ptr::with_exposed_provenance_mut(head.get() ^ self.key.get());
+        if !class.starts_at(block.addr() & (UNIT - 1)) {
             return ptr::null_mut();
         }
-        // SAFETY: blocks in a stack are free, ours, and linked with our key.
+        // SAFETY: blocks in a stack are free, ours, and linked with our key; an empty stack leads to an odd address.
         unsafe {
             head.set((*block).link);
-            (*block).mark = 0;
+            // A fork may stop the thread between any two stores: a block that is wiped is in no stack.
+            compiler_fence(Ordering::Release);
+            Block::wipe(block);
         }
         room.set(room.get() + 1);
         block.cast()
+    }
+
+    /// The address that the stack of a class leads to, if no block of the class starts there: the middle of a block was
+    /// freed, or a link was overwritten.
+    #[inline]
+    pub(super) fn astray(&self, class: SizeClass) -> Option<usize> {
+        let at = self.stack(class.index()).addr();
+        (at != 0 && !class.starts_at(at & (UNIT - 1))).then_some(at)
+    }
+
+    /// In a forked child: its slabs are about to be listed anew.
+    pub(super) fn forget_slabs(&self) {
+        self.slabs.iter().for_each(|first| first.set(ptr::null_mut()));
+        self.inbox.take(|_| {});
+        self.owned.store(0, Ordering::Relaxed);
     }
 
     /// Frees a block of one of this cache's slabs.
     ///
     /// # Safety
     /// `address` is anything but a block that someone else still uses. (Pointers into the middle of
-    /// a block of our own are caught only when the block leaves the stack.)
+    /// a block of our own are caught when they come out of the stack, before anybody gets them.)
     #[inline(always)]
     pub unsafe fn give(&self, address: *mut u8) -> Freed {
         match self.own_block(address, self.reach.get()) {
@@ -317,7 +359,7 @@ impl Cache {
         }
         let tags = ptr::with_exposed_provenance::<AtomicU64>(base);
         // SAFETY: the base is the region's tags, readable for every unit within its reach.
-        Some(unsafe { (*tags.add(offset >> crate::frames::UNIT_SHIFT)).load(Ordering::Relaxed) })
+        Some(unsafe { (*tags.add(offset >> UNIT_SHIFT)).load(Ordering::Relaxed) })
     }
 
     /// The block at `address` and its class, if it lies in a slab of this cache within `reach` and is not marked as
@@ -335,11 +377,12 @@ impl Cache {
         (!marked).then_some((block, class))
     }
 
-    /// The size of a block of one of this cache's slabs; `None` for every other address.
+    /// The size of a block in use of one of this cache's slabs; `None` for every other address.
     #[inline(always)]
     pub fn size_of(&self, address: *mut u8) -> Option<usize> {
-        let tag = self.tag_within(address, self.known.get())?;
-        SizeClass::new(tag as usize ^ ptr::from_ref(self).addr()).map(SizeClass::size)
+        let (_, class) = self.own_block(address, self.known.get())?;
+        let class = SizeClass::new(class)?;
+        class.starts_at(address.addr() & (UNIT - 1)).then_some(class.size())
     }
 
     #[inline(always)]
@@ -350,6 +393,8 @@ impl Cache {
         let mark = Block::mark_of(block, self.key.get());
         // SAFETY: the block is free now, and ours.
         unsafe { Block::write(block, head.get(), mark) };
+        // As in `pop`: what is in a stack is marked.
+        compiler_fence(Ordering::Release);
         head.set(mark);
         let left = room.get() - 1;
         room.set(left);

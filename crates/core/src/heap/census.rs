@@ -15,6 +15,7 @@
 //! be looking at another process's memory, in any state.
 
 use super::cache::Cache;
+use super::caches::PER_UNIT;
 use super::large::Large;
 use super::node_heap::{NodeHeap, Registry};
 use super::slab::Slab;
@@ -29,7 +30,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -94,7 +95,8 @@ pub struct Layout {
     cache_held: u32,
     cache_outbox_len: u32,
     cache_attached: u32,
-    cache_next: u32,
+    cache_key: u32,
+    cache_next_unit: u32,
 }
 
 impl Layout {
@@ -120,7 +122,8 @@ impl Layout {
         cache_held: offset_of!(Cache, held) as u32,
         cache_outbox_len: offset_of!(Cache, outbox_len) as u32,
         cache_attached: offset_of!(Cache, attached) as u32,
-        cache_next: offset_of!(Cache, next_of_all) as u32,
+        cache_key: offset_of!(Cache, key) as u32,
+        cache_next_unit: offset_of!(Cache, next_unit) as u32,
     };
 
     /// Whether this build can count by it: the numbers that are compiled in agree, and no offset
@@ -369,17 +372,24 @@ impl<P: Peek> Walk<'_, P> {
     }
 
     fn caches(&self, root: usize, census: &mut Census) -> Option<()> {
-        let mut at = self.word(root)?;
+        let mut unit = self.word(root)?;
         let mut bytes = [0; size_of::<Cache>()];
-        for _ in 0..MOST_CACHES {
-            if at == 0 {
+        for number in 0..MOST_CACHES {
+            if unit == 0 {
                 return Some(());
             }
-            if !self.peek.peek(at, &mut bytes) {
+            // From the last page of a unit to the first, which knows the next.
+            let page = PER_UNIT - 1 - number % PER_UNIT;
+            if !self.peek.peek(unit + page * size_of::<Cache>(), &mut bytes) {
                 return None;
             }
-            self.cache(&bytes, census);
-            at = read_u64(&bytes, self.layout.cache_next) as usize;
+            // A page without a key is none.
+            if read_u64(&bytes, self.layout.cache_key) != 0 {
+                self.cache(&bytes, census);
+            }
+            if page == 0 {
+                unit = read_u64(&bytes, self.layout.cache_next_unit) as usize;
+            }
         }
         None
     }
@@ -396,7 +406,7 @@ impl<P: Peek> Walk<'_, P> {
             let stacked = (granted - room).clamp(0, granted + 1) as u64;
             let spare = read_u16(bytes, layout.cache_spare_len + class * 2) as u64;
             let held = read_u16(bytes, layout.cache_held + class * 2) as u64;
-            let outbox = read_u16(bytes, layout.cache_outbox_len + class * 2) as u64;
+            let outbox = (read_u16(bytes, layout.cache_outbox_len + class) & 0xFF) as u64;
             sum.cached = (sum.cached + stacked + spare + held + outbox).min(sum.blocks - sum.free);
         }
     }

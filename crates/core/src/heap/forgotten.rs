@@ -17,9 +17,7 @@ use core::sync::atomic::Ordering;
 impl<M: Machine> NodeHeap<M> {
     /// Retires slabs that wait in any cache's inbox and are free since the last round (`at_once`: or since a moment).
     pub(super) fn retire_forgotten(&self, at_once: bool) {
-        let mut cache = self.with_registry(|threads| threads.registry.all);
-        // SAFETY: caches live for ever, and their order never changes once they are listed.
-        while let Some(it) = unsafe { cache.as_ref() } {
+        for it in self.caches() {
             if !it.inbox.is_empty() {
                 // Under the lock, for a fork must not see slabs that are in no inbox.
                 self.purging.with(&self.machine, || {
@@ -34,7 +32,6 @@ impl<M: Machine> NodeHeap<M> {
                     });
                 });
             }
-            cache = it.next_of_all.get();
         }
     }
 

@@ -42,8 +42,6 @@ const MOST_DEBT: u32 = 4 * UNIT as u32;
 /// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
 /// processor's caches: whoever does it later has to fetch every block from memory.
 const STOCK_BYTES: usize = 32 << 20;
-/// Depots that together hold less are left to a thread that uses them.
-const WORTH_ANOTHER_ROUND: usize = 1 << 20;
 
 impl<M: Machine> NodeHeap<M> {
     /// Makes room in a stack that is full.
@@ -239,9 +237,7 @@ impl<M: Machine> NodeHeap<M> {
     pub(super) fn empty_depots(&self, at_once: bool, done: &mut Purged) {
         self.each_idle(|cache| self.stow_all(cache));
         let mut left = 0;
-        let mut cache = self.with_registry(|threads| threads.registry.all);
-        // SAFETY: caches live for ever, and their order never changes once they are listed.
-        while let Some(it) = unsafe { cache.as_ref() } {
+        for it in self.caches().take_while(|_| at_once || !self.is_hurried()) {
             for class in 0..CLASSES {
                 let held = it.held.at(class).load(Ordering::Relaxed);
                 if held == 0 {
@@ -254,9 +250,8 @@ impl<M: Machine> NodeHeap<M> {
                     left += held as usize * size_of_class(class);
                 }
             }
-            cache = it.next_of_all.get();
         }
-        done.unsettled |= left >= WORTH_ANOTHER_ROUND;
+        done.unsettled += left;
     }
 
     /// As [`NodeHeap::give_up_to`]. Misuse that is found was caused long ago, and is nothing that the

@@ -6,8 +6,9 @@
 //!
 //! Invariant: the first unit of a large block is tagged `LARGE`, the others are tagged 0.
 
-use super::cache::Cache;
+use super::cache::{Block, Cache};
 use super::node_heap::NodeHeap;
+use super::refill::Busy;
 use super::tag::LARGE;
 use super::vacancy::Vacancy;
 use crate::frames::{BANK, UNIT, region::DESCRIPTOR, region::Region, region::Run};
@@ -16,10 +17,10 @@ use crate::place::Home;
 use crate::size_class::MAX_CLASS_SIZE;
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
-/// Above this it is cheaper to move pages than to copy bytes.
-const RELOCATE_MIN: usize = 1 << 20;
+/// Above this it is cheaper to move pages than to copy bytes, and to discard pages than to clear them.
+const PAGES_MIN: usize = 1 << 20;
 
 /// The descriptor of a large block's first unit.
 #[repr(C)]
@@ -61,6 +62,7 @@ impl<M: Machine> NodeHeap<M> {
         size: usize,
         align: usize,
     ) -> (*mut u8, bool) {
+        let _busy = Busy::new(cache);
         if self.edges.only() {
             return self.allocate_edged(cache, size, align);
         }
@@ -74,11 +76,23 @@ impl<M: Machine> NodeHeap<M> {
     /// The same for who wants it to be zero, and will make it so.
     #[cold]
     pub(super) fn allocate_large_zeroed(&self, cache: &Cache, size: usize) -> (*mut u8, bool) {
+        let _busy = Busy::new(cache);
         let Some(run) = self.take_large(cache, size, 1, true) else {
             return (ptr::null_mut(), false);
         };
         self.ask_for_huge(cache, run, size);
         (ptr::with_exposed_provenance_mut(run.address), run.zero)
+    }
+
+    /// Makes a block of the caller's zero: long ones by giving their pages back, which takes less time, and no memory for
+    /// what the program does not touch.
+    pub(super) fn clear(&self, block: *mut u8, size: usize) {
+        // SAFETY: the block is the caller's, and large ones are as long as whole pages.
+        unsafe {
+            if size < PAGES_MIN || !self.machine.purge(block, self.round(size)) {
+                ptr::write_bytes(block, 0, size);
+            }
+        }
     }
 
     /// A large block of which only the ends will be touched: where an earlier one ended as it will, and without huge pages.
@@ -127,6 +141,11 @@ impl<M: Machine> NodeHeap<M> {
         large.size.set(size);
         large.units.set(units);
         large.zeroed.set(zeroed);
+        if !run.zero {
+            // SAFETY: the run is ours. What a slab's first block left there was its mark, and a program may copy what it never
+            // wrote: back to that very place, by `realloc`, when there is a block in use.
+            unsafe { Block::wipe(ptr::with_exposed_provenance_mut(run.address)) };
+        }
         // SAFETY: the region contains the run.
         unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
         if run.address - region.base() >= cache.known.get() {
@@ -141,6 +160,10 @@ impl<M: Machine> NodeHeap<M> {
 
     pub(super) fn large_size(&self, region: &Region, address: usize) -> usize {
         descriptor(region, address).size.get()
+    }
+
+    pub(super) fn large_units(&self, region: &Region, address: usize) -> usize {
+        descriptor(region, address).units.get()
     }
 
     #[inline(never)]
@@ -169,6 +192,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Resizes a large block to another large size; its address then, 0 when memory is short.
     pub(super) fn resize_large(&self, cache: &Cache, address: usize, size: usize) -> usize {
+        let _busy = Busy::new(cache);
         let Some(region) = self.runs.region_of(address) else { return 0 };
         if size > LARGEST {
             return 0;
@@ -176,6 +200,9 @@ impl<M: Machine> NodeHeap<M> {
         let large = descriptor(region, address);
         let (have, units) = (large.units.get(), size.div_ceil(UNIT));
         if units < have {
+            // Before they are anyone's: a forked child that finds the block believes its length.
+            large.units.set(units);
+            compiler_fence(Ordering::Release);
             self.runs.give(&self.machine, address + units * UNIT, have - units, false);
             self.pressure.fetch_add((have - units) * UNIT, Ordering::Relaxed);
         } else if units > have && self.runs.extend(&self.machine, address, have, units).is_none() {
@@ -195,7 +222,7 @@ impl<M: Machine> NodeHeap<M> {
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
         // Pages that move stay on their node: only within one home.
         let same = region.home() == Home::ANYWHERE || region.contains(run.address);
-        let moves = have >= RELOCATE_MIN && same;
+        let moves = have >= PAGES_MIN && same;
         if !(moves && self.relocate(from, to, have)) {
             // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
             unsafe { ptr::copy_nonoverlapping(source, to, have) };

@@ -11,11 +11,13 @@
 //! vacancy     how many of them are free, and who knows      (lock-free, eight bytes)
 //! inbox       slabs that others have given blocks to        (lock-free, one word)
 //! node_heap   ties them together: entry points, threads that come and go
+//! caches      where caches live; those that hold nothing give their page back
 //! metered     caches whose allocations are counted, though malloc counts nothing
 //! large       requests above 32 KiB: runs of units
 //! huge        which banks get huge pages
 //! edges       whether large blocks are touched at their ends only, and then lie by those
 //! purge       returns pages that hold no block, also inside slabs in use
+//! fork        the heap of a forked child, made whole
 //! forgotten   slabs that hold no block, and of which their owner does not know yet
 //! sparse      slabs of which pages were purged: marks that are gone, and come back
 //! census      what a heap holds, counted from outside while it works
@@ -43,11 +45,15 @@ pub mod vacancy;
 #[cfg(not(loom))]
 pub mod cache;
 #[cfg(not(loom))]
+mod caches;
+#[cfg(not(loom))]
 pub mod census;
 #[cfg(not(loom))]
 mod edges;
 #[cfg(not(loom))]
 mod forgotten;
+#[cfg(not(loom))]
+mod fork;
 #[cfg(not(loom))]
 mod give;
 #[cfg(not(loom))]

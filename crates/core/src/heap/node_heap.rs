@@ -13,20 +13,18 @@
 
 use super::cache::{Block, Cache, Freed};
 use super::give::stacked;
-use super::refill;
-use super::slab::Slab;
+use super::refill::Busy;
+use super::slab::{Held, Slab};
 use super::tag::Tag;
+use super::walk::Kind;
 use crate::frames::{UNIT, region::Run, runs::Runs};
 use crate::machine::Machine;
 use crate::place::{Home, MAX_NODES, NodeId};
-use crate::row::Row;
-use crate::size_class::{
-    CLASSES, MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized,
-};
+use crate::size_class::{MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized};
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// How often in a row a thread is seen on another node before it takes a cache there.
 const STRAYS: u8 = 2;
@@ -40,11 +38,13 @@ pub enum Misuse {
     DoubleFree,
     /// The address is not the start of a block of this heap.
     NotABlock,
+    /// A free block leads to this address, where no block starts: the middle of a block was freed, or a free block written to.
+    Astray,
 }
 
 /// Caches with and without threads.
 pub(super) struct Registry {
-    /// Every cache there is.
+    /// The first cache of the unit of caches that came last.
     pub(super) all: *mut Cache,
     anywhere: Waiting,
 }
@@ -53,13 +53,15 @@ pub(super) struct Registry {
 pub(super) struct Waiting {
     /// Caches without a thread, last in first.
     pub(super) idle: *mut Cache,
-    /// Pages not yet made into caches.
-    fresh: *mut Cache,
-    fresh_len: usize,
+    /// The first page of the last unit that was not yet made into a cache; where a unit begins: there is none.
+    pub(super) fresh: *mut Cache,
+    /// Units of which pages were given up, each by its first cache.
+    pub(super) gaps: *mut Cache,
 }
 
 impl Waiting {
-    const NONE: Waiting = Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), fresh_len: 0 };
+    const NONE: Waiting =
+        Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), gaps: ptr::null_mut() };
 }
 
 /// All of the registry, as who holds its lock sees it.
@@ -73,6 +75,12 @@ impl Threads<'_> {
     pub(super) fn waiting(&mut self, home: Home) -> &mut Waiting {
         let of_node = home.node().and_then(|node| self.of_nodes.get_mut(node.index()));
         of_node.unwrap_or(&mut self.registry.anywhere)
+    }
+
+    /// What waits anywhere.
+    pub(super) fn each_waiting(&mut self, mut visit: impl FnMut(&mut Waiting)) {
+        visit(&mut self.registry.anywhere);
+        self.of_nodes.iter_mut().for_each(visit);
     }
 }
 
@@ -94,14 +102,18 @@ pub struct NodeHeap<M: Machine> {
     limit: AtomicUsize,
     /// Bytes given back since the purger last slept.
     pub(super) pressure: AtomicUsize,
+    /// Whether rounds of the purger shall end soon.
+    hurried: AtomicBool,
     pub(super) edges: super::edges::Edges,
-    /// A program error that was noticed where nobody could be told: the address, and what it is (1: double
-    /// free, 2: not a block); see [`NodeHeap::late_misuse`].
+    /// A program error that was noticed where nobody could be told: the address, and what it is; see
+    /// [`NodeHeap::late_misuse`].
     late_at: AtomicUsize,
     late: AtomicU32,
     pub(super) runs: Runs,
     /// What waits at the homes of nodes; under the registry's lock.
     of_nodes: UnsafeCell<[Waiting; MAX_NODES]>,
+    /// Blocks that the purger holds; under its lock.
+    pub(super) held: UnsafeCell<Held>,
 }
 
 // SAFETY: the registry is reached under its lock only; everything else is atomic or locks itself.
@@ -122,11 +134,13 @@ impl<M: Machine> NodeHeap<M> {
             bound: AtomicU32::new(0),
             limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
+            hurried: AtomicBool::new(false),
             edges: super::edges::Edges::new(),
             late_at: AtomicUsize::new(0),
             late: AtomicU32::new(0),
             runs: Runs::new(),
             of_nodes: UnsafeCell::new([Waiting::NONE; MAX_NODES]),
+            held: UnsafeCell::new(Held::NONE),
         }
     }
 
@@ -135,15 +149,15 @@ impl<M: Machine> NodeHeap<M> {
         &self.machine
     }
 
-    /// Sets what marks and links are encoded with: a random number. Before the first
+    /// Sets what marks and links are encoded with: a random number, of which one bit is lost. Before the first
     /// [`NodeHeap::attach`].
     pub fn set_key(&self, key: usize) {
         self.key.store(key, Ordering::Relaxed);
     }
 
-    /// What marks and links are encoded with.
+    /// What marks and links are encoded with: an odd number; see `cache`.
     pub(super) fn key(&self) -> usize {
-        self.key.load(Ordering::Relaxed)
+        self.key.load(Ordering::Relaxed) | 1
     }
 
     /// A program error that was noticed long after it happened, by the purger or by an allocation:
@@ -153,13 +167,18 @@ impl<M: Machine> NodeHeap<M> {
         let misuse = match self.late.load(Ordering::Acquire) {
             0 => return None,
             1 => Misuse::DoubleFree,
-            _ => Misuse::NotABlock,
+            2 => Misuse::NotABlock,
+            _ => Misuse::Astray,
         };
         Some((misuse, ptr::without_provenance_mut(self.late_at.load(Ordering::Relaxed))))
     }
 
     pub(super) fn note(&self, misuse: Misuse, address: usize) {
-        let kind = if misuse == Misuse::DoubleFree { 1 } else { 2 };
+        let kind = match misuse {
+            Misuse::DoubleFree => 1,
+            Misuse::NotABlock => 2,
+            Misuse::Astray => 3,
+        };
         self.late_at.store(address, Ordering::Relaxed);
         // Release pairs with the Acquire in `late_misuse`: who sees the kind sees an address.
         self.late.store(kind, Ordering::Release);
@@ -278,6 +297,21 @@ impl<M: Machine> NodeHeap<M> {
         })
     }
 
+    /// Whether any thread has ever had a cache.
+    pub fn has_caches(&self) -> bool {
+        // SAFETY: reads one word, which is written under the lock, by one store.
+        unsafe { !(&raw const (*self.registry.get()).all).read_volatile().is_null() }
+    }
+
+    /// Whether rounds of purging shall end soon, whatever is left to do.
+    pub fn hurry(&self, hurried: bool) {
+        self.hurried.store(hurried, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried.load(Ordering::Relaxed)
+    }
+
     /// A cache for a thread that has none: an idle one, else a new one. `None` when memory is
     /// short. It is the thread's alone until [`NodeHeap::detach`].
     pub fn attach(&self) -> Option<&Cache> {
@@ -292,40 +326,12 @@ impl<M: Machine> NodeHeap<M> {
                 self.idle_len.fetch_sub(1, Ordering::Relaxed);
             }
             cache.attached.set(true);
+            cache.given_up.set(false);
             Some(cache)
         })?;
         self.take_back(cache.told.take());
         self.refresh(cache);
         Some(cache)
-    }
-
-    fn new_cache(&self, threads: &mut Threads<'_>, home: Home) -> *mut Cache {
-        let waiting = threads.waiting(home);
-        if waiting.fresh_len == 0 {
-            // Not subject to the limit: enforcing it takes a lock that comes before the registry's.
-            let Some(run) = self.runs.take(&self.machine, home, 1, 1) else {
-                return ptr::null_mut();
-            };
-            if !run.zero {
-                // SAFETY: the unit was just handed to us.
-                unsafe { ptr::write_bytes(run.address as *mut u8, 0, UNIT) };
-            }
-            waiting.fresh = ptr::with_exposed_provenance_mut(run.address);
-            waiting.fresh_len = UNIT / size_of::<Cache>();
-        }
-        let new = waiting.fresh;
-        waiting.fresh = new.wrapping_add(1);
-        waiting.fresh_len -= 1;
-        // SAFETY: the page is ours, aligned, and zero, which is a valid cache.
-        let cache = unsafe { &*new };
-        for class in 0..CLASSES {
-            refill::grant(cache, class, refill::limit(class), 0);
-            cache.batch.at(class).set(refill::first_batch(class));
-        }
-        cache.key.set(self.key.load(Ordering::Relaxed));
-        cache.home.set(home);
-        cache.next_of_all.set(core::mem::replace(&mut threads.registry.all, new));
-        new
     }
 
     /// Bytes that the heap was told of are in use again: no news to the purger.
@@ -382,8 +388,7 @@ impl<M: Machine> NodeHeap<M> {
             None => self.allocate_large_zeroed(cache, size),
         };
         if !zero && !block.is_null() {
-            // SAFETY: the block has at least `size` bytes and is the caller's.
-            unsafe { ptr::write_bytes(block, 0, size) };
+            self.clear(block, size);
         }
         block
     }
@@ -425,6 +430,9 @@ impl<M: Machine> NodeHeap<M> {
                 if at - region.base() >= cache.known.get() {
                     self.refresh(cache);
                 }
+                if !class.starts_at(at & (UNIT - 1)) {
+                    return Err(Misuse::NotABlock);
+                }
                 let block: *mut Block = address.cast();
                 // SAFETY: as in `Cache::give`: the unit is a slab, hence mapped.
                 if unsafe { Block::is_marked(block, cache.key.get()) } {
@@ -445,11 +453,32 @@ impl<M: Machine> NodeHeap<M> {
                 if !at.is_multiple_of(UNIT) {
                     return Err(Misuse::NotABlock);
                 }
+                let _busy = Busy::new(cache);
                 self.free_large(region, at);
                 Ok(())
             }
             Tag::Nothing => Err(Misuse::NotABlock),
         }
+    }
+
+    /// Frees a block for a thread that has no cache, and shall not get one: straight to its slab's bits.
+    ///
+    /// # Safety
+    /// As for [`NodeHeap::free_slow`].
+    pub unsafe fn free_without_cache(&self, address: *mut u8) -> Result<(), Misuse> {
+        let block = self.examine(address)?;
+        let region = self.runs.region_of(block.address).ok_or(Misuse::NotABlock)?;
+        if block.kind == Kind::Large {
+            self.free_large(region, block.address);
+            return Ok(());
+        }
+        // SAFETY: a small block, which lies in a slab, and is ours until its bit is set.
+        let slab = unsafe {
+            Block::link(address.cast(), ptr::null_mut(), self.key());
+            &*region.descriptor(block.address).cast::<Slab>()
+        };
+        let number = slab.number(block.address).ok_or(Misuse::NotABlock)?;
+        self.give_word(None, slab, number / 64, 1 << (number % 64), 1)
     }
 
     /// Puts a block of the cache's own slabs, that nobody uses any more, back into the cache.
@@ -484,7 +513,7 @@ impl<M: Machine> NodeHeap<M> {
         address: *mut u8,
         size: usize,
     ) -> Result<*mut u8, Misuse> {
-        let have = self.usable_size(address)?;
+        let have = self.examine(address)?.size;
         let large = have > MAX_CLASS_SIZE;
         if !large && size <= have && size >= have / 2 {
             return Ok(address);
@@ -521,47 +550,6 @@ impl<M: Machine> NodeHeap<M> {
             // SAFETY: the caller's.
             Freed::Slow => unsafe { self.free_other(cache, address) },
         }
-    }
-
-    /// Takes every lock, in order: before a fork.
-    pub fn before_fork(&self) {
-        self.purging.lock(&self.machine);
-        self.registry_lock.lock(&self.machine);
-        self.runs.lock().lock(&self.machine);
-    }
-
-    /// Gives every lock back: after a fork, in the parent.
-    pub fn after_fork(&self) {
-        self.runs.lock().unlock(&self.machine);
-        self.registry_lock.unlock(&self.machine);
-        self.purging.unlock(&self.machine);
-    }
-
-    /// Makes the heap of a forked child whole: of the parent's threads only the one that forked,
-    /// with `cache`, exists here. What the others were in the middle of is lost; their caches go
-    /// idle.
-    pub fn after_fork_in_child(&self, cache: &Cache) {
-        self.runs.lock().reset();
-        self.registry_lock.reset();
-        self.purging.reset();
-        self.with_registry(|threads| {
-            let mut at = threads.registry.all;
-            while !at.is_null() {
-                // SAFETY: caches live for ever, and no other thread exists.
-                let other = unsafe { &*at };
-                other.told.set(0);
-                if other.attached.get() && !other.busy.get() && !ptr::eq(other, cache) {
-                    other.attached.set(false);
-                    other.metered.set(false);
-                    let waiting = threads.waiting(other.home.get());
-                    other.next_idle.set(waiting.idle);
-                    waiting.idle = at;
-                    self.idle_len.fetch_add(1, Ordering::Relaxed);
-                }
-                at = other.next_of_all.get();
-            }
-        });
-        self.pressure.store(0, Ordering::Relaxed);
     }
 
     /// What is handed out and what lies free, in units.

@@ -17,7 +17,7 @@
 use super::cache::{Block, Cache};
 use super::give::size_of_class;
 use super::node_heap::{Misuse, NodeHeap};
-use super::refill::{Busy, longest_batch};
+use super::refill::{Busy, STEP, longest_batch};
 use super::slab::{Slab, number_in};
 use super::tag::{SPARSE, Tag};
 use crate::frames::UNIT;
@@ -82,6 +82,7 @@ impl Label {
     }
 }
 
+const _: () = assert!(STEP <= u8::MAX as usize, "how many are collected is a byte");
 const _: () = assert!(PARCELS <= CLASSES && CLASSES <= 2 * PARCELS, "one or two classes a place");
 
 /// Which parcel the blocks of a class share with those of at most one other; a remainder, without a division.
@@ -155,6 +156,27 @@ impl Cache {
         parcel.bits.set(label.bit);
         len.set(1);
         Ok(if bits == 0 { Collected::Done } else { Collected::Send(Sealed { to, bits }) })
+    }
+}
+
+impl Cache {
+    /// Whether nothing is collected.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.outbox.iter().all(|parcel| parcel.bits.get() == 0)
+    }
+
+    /// Takes what was collected out, and calls `visit` with every block's address.
+    pub(super) fn each_collected(&self, mut visit: impl FnMut(usize)) {
+        for parcel in &self.outbox {
+            let (to, mut bits) = (parcel.to.replace(0), parcel.bits.replace(0));
+            let Some(class) = SizeClass::new(class_in(to)).filter(|_| bits != 0) else { continue };
+            while bits != 0 {
+                let number = to % WORDS * 64 + bits.trailing_zeros() as usize;
+                visit((to & !(UNIT - 1)) + number * class.size());
+                bits &= bits - 1;
+            }
+        }
+        self.outbox_len.iter().for_each(|len| len.set(0));
     }
 }
 

@@ -12,11 +12,10 @@
 
 use super::cache::Cache;
 use super::node_heap::NodeHeap;
-use super::slab::{Held, Slab};
+use super::slab::Slab;
 use super::tag::SPARSE;
 use crate::frames::{UNIT, region::Region};
 use crate::machine::Machine;
-use crate::row::Row;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -25,8 +24,15 @@ use core::sync::atomic::Ordering;
 pub struct Purged {
     /// Bytes given back.
     pub bytes: usize,
-    /// Something changed lately: another round will find more to do.
-    pub unsettled: bool,
+    /// Bytes that may be free, but changed hands lately: another round may find them rested.
+    pub unsettled: usize,
+}
+
+impl Purged {
+    /// Whether another round is worth it: this one has found work, or the next may.
+    pub fn more(&self) -> bool {
+        self.bytes != 0 || self.unsettled >= WORTH_ANOTHER_ROUND
+    }
 }
 
 /// Rounds a free unit stays resident.
@@ -35,6 +41,8 @@ const UNIT_AGE: u32 = 2;
 pub(super) const NOTHING_MORE: u16 = 0x8000;
 /// Caches that are visited while threads that come or go wait.
 const CACHES_AT_ONCE: usize = 32;
+/// What is unsettled below that is left to a program that uses it.
+const WORTH_ANOTHER_ROUND: usize = 1 << 20;
 /// Bytes given back that make a purge worth a thread.
 const WORTH_BYTES: usize = 8 << 20;
 
@@ -57,10 +65,11 @@ impl<M: Machine> NodeHeap<M> {
         let mut done = Purged::default();
         self.empty_depots(at_once, &mut done);
         self.drain_idle(false);
+        self.give_up_caches();
         self.retire_forgotten(at_once);
         self.purge_slabs(at_once, &mut done);
         self.purge_units(at_once, &mut done);
-        done.unsettled |= self.runs.usage(&self.machine).dirty != 0;
+        done.unsettled += self.runs.usage(&self.machine).dirty * UNIT;
         done
     }
 
@@ -78,18 +87,12 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Visits every cache without a thread, some at a time; no thread takes one of these meanwhile.
-    pub(super) fn each_idle(&self, visit: impl Fn(&Cache)) {
-        let mut next = self.with_registry(|threads| threads.registry.all);
-        while !next.is_null() {
+    pub(super) fn each_idle(&self, mut visit: impl FnMut(&Cache)) {
+        let mut caches = self.caches().peekable();
+        while caches.peek().is_some() {
             self.with_registry(|_| {
-                for _ in 0..CACHES_AT_ONCE {
-                    // SAFETY: caches live for ever, and their order never changes once they are listed.
-                    let Some(cache) = (unsafe { next.as_ref() }) else { return };
-                    if !cache.attached.get() {
-                        visit(cache);
-                    }
-                    next = cache.next_of_all.get();
-                }
+                let some = caches.by_ref().take(CACHES_AT_ONCE);
+                some.filter(|cache| !cache.attached.get()).for_each(&mut visit);
             });
         }
     }
@@ -108,8 +111,8 @@ impl<M: Machine> NodeHeap<M> {
                 clean.then_some(next)
             });
             match more {
-                Some(next) => from = next,
-                None => return,
+                Some(next) if at_once || !self.is_hurried() => from = next,
+                _ => return,
             }
         }
     }
@@ -118,7 +121,7 @@ impl<M: Machine> NodeHeap<M> {
         self.runs.each_used(&self.machine, |region, unit| {
             // SAFETY: descriptors of committed units are readable and valid when zero.
             let slab = unsafe { &*region.descriptor(unit).cast::<Slab>() };
-            if !slab.vacancy.is_alive() {
+            if !slab.vacancy.is_alive() || (self.is_hurried() && !at_once) {
                 return;
             }
             let (free, seen) = (slab.vacancy.free() as u16, slab.seen.load(Ordering::Relaxed));
@@ -127,7 +130,7 @@ impl<M: Machine> NodeHeap<M> {
             }
             if free != seen & !NOTHING_MORE && !at_once {
                 slab.seen.store(free, Ordering::Relaxed);
-                done.unsettled = true;
+                done.unsettled += free as usize * slab.class().size();
             } else if free != 0 {
                 slab.seen.store(free | NOTHING_MORE, Ordering::Relaxed);
                 done.bytes += self.purging.with(&self.machine, || self.purge_slab(region, slab));
@@ -135,15 +138,17 @@ impl<M: Machine> NodeHeap<M> {
         });
     }
 
-    /// Purges the wholly free pages of one slab; returns their bytes.
+    /// Purges the wholly free pages of one slab; returns their bytes. Under the purger's lock.
     fn purge_slab(&self, region: &Region, slab: &Slab) -> usize {
-        let mut held = Held::new();
+        // SAFETY: the lock makes this the only access.
+        let held = unsafe { &mut *self.held.get() };
+        held.start(slab);
         let page = self.machine.page_size();
         // While the runs are frozen a live slab cannot become anything else; afterwards the blocks
         // that we hold keep it alive.
         let Some(pages) = self.runs.frozen(&self.machine, || {
             let alive = slab.vacancy.is_alive();
-            alive.then(|| slab.hold_free_pages(page, &mut held))
+            alive.then(|| slab.hold_free_pages(page, held))
         }) else {
             return 0;
         };
@@ -161,20 +166,21 @@ impl<M: Machine> NodeHeap<M> {
         }
         let blocks = slab.blocks();
         let ticket = slab.vacancy.add(held.len);
-        for at in 0..slab.word_count() {
-            let bits = *held.bits.at(at);
-            if bits != 0 {
-                slab.give_word(at, bits);
-                held.len -= bits.count_ones();
-                if held.len == 0 {
-                    break;
-                }
-            }
-        }
+        held.give_back(slab);
         if slab.vacancy.announce(ticket, blocks) {
             self.tell(None, slab);
         }
         pages.count_ones() as usize * 4096
+    }
+
+    /// In a forked child, to which the purger did not come along: the blocks that it held.
+    pub(super) fn give_back_held(&self) {
+        // SAFETY: no other thread exists.
+        let held = unsafe { &mut *self.held.get() };
+        // SAFETY: null, or a slab that lives because blocks of it were held.
+        if let Some(slab) = unsafe { held.slab.as_ref() } {
+            held.give_back(slab);
+        }
     }
 
     fn purge_pages(&self, base: usize, pages: u16) {

@@ -11,7 +11,7 @@
 use super::cache::Cache;
 use super::huge::{A_SLAB, count_slab};
 use super::lists::link;
-use super::node_heap::NodeHeap;
+use super::node_heap::{Misuse, NodeHeap};
 use super::slab::{Chain, Slab};
 use super::tag;
 use crate::machine::Machine;
@@ -20,7 +20,7 @@ use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Bytes a full stack holds.
 const STACK_BYTES: usize = 16 * 1024;
@@ -85,12 +85,16 @@ pub(super) struct Busy<'a>(&'a Cell<bool>, bool);
 
 impl<'a> Busy<'a> {
     pub(super) fn new(cache: &'a Cache) -> Busy<'a> {
-        Busy(&cache.busy, cache.busy.replace(true))
+        let before = cache.busy.replace(true);
+        // The mark comes before the changes, and goes after them: a fork may stop the thread between any two stores.
+        compiler_fence(Ordering::SeqCst);
+        Busy(&cache.busy, before)
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
         self.0.set(self.1);
     }
 }
@@ -102,6 +106,11 @@ impl<M: Machine> NodeHeap<M> {
         let _busy = Busy::new(cache);
         self.look_around(cache);
         let index = class.index();
+        if let Some(at) = cache.astray(class) {
+            // Whatever the rest of the stack is, nobody gets it.
+            self.note(Misuse::Astray, at);
+            cache.take_stack(index);
+        }
         if (!cache.is_metered() || is_long(cache, index)) && take_spare(cache, index) {
             return;
         }

@@ -18,7 +18,7 @@ use crate::sync::{AtomicPtr, AtomicU64};
 use core::cell::Cell;
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering, compiler_fence};
 
 /// The descriptor of a unit that is a slab.
 #[repr(C)]
@@ -333,12 +333,13 @@ impl Slab {
 #[inline]
 pub(super) fn number_in(class: SizeClass, address: usize) -> Option<usize> {
     let offset = address & (UNIT - 1);
-    let number = class.divide(offset);
-    (number * class.size() == offset && offset + class.size() <= UNIT).then_some(number)
+    class.starts_at(offset).then(|| class.divide(offset))
 }
 
-/// Blocks of one slab that the purger holds.
+/// Blocks of one slab that the purger holds. All-zero is none. Where a forked child finds them: a block is here as long as
+/// its bit is not set (but for the moment between two instructions, in which it is nowhere).
 pub struct Held {
+    pub slab: *const Slab,
     /// One bit a block.
     pub bits: [u64; UNIT / 16 / 64],
     /// How many.
@@ -346,8 +347,23 @@ pub struct Held {
 }
 
 impl Held {
-    pub const fn new() -> Held {
-        Held { bits: [0; UNIT / 16 / 64], len: 0 }
+    pub const NONE: Held = Held { slab: ptr::null(), bits: [0; UNIT / 16 / 64], len: 0 };
+
+    /// Nothing is held yet, and what will be is of `slab`.
+    pub fn start(&mut self, slab: &Slab) {
+        (self.slab, self.len) = (slab, 0);
+    }
+
+    /// Sets the bits of all that is held.
+    pub fn give_back(&mut self, slab: &Slab) {
+        for (at, word) in self.bits.iter_mut().enumerate().take(slab.word_count()) {
+            let bits = core::mem::take(word);
+            if bits != 0 {
+                compiler_fence(Ordering::Release);
+                slab.give_word(at, bits);
+            }
+        }
+        (self.slab, self.len) = (ptr::null(), 0);
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! slab        owner's cache (4 KiB aligned) | SPARSE? | class     the block's own tag xor the cache
 //! large       LARGE                                               gives the class, if it is ours
+//! caches      CACHES
 //! otherwise   0
 //! ```
 
@@ -14,6 +15,9 @@ use crate::size_class::SizeClass;
 pub const SPARSE: u64 = 0x80;
 /// The unit is the first of a large block.
 pub const LARGE: u64 = 0x100;
+
+/// The unit holds caches.
+pub const CACHES: u64 = 0x200;
 
 const LOW: u64 = 0xFFF;
 

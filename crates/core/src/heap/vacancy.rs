@@ -84,6 +84,14 @@ impl Vacancy {
         self.free.store(0, Ordering::Relaxed);
     }
 
+    /// In a forked child, where nobody else is: the slab has so many free blocks, and is listed if it has any.
+    #[cfg(not(loom))]
+    pub fn mend(&self, free: u32) {
+        let version = self.state.load(Ordering::Relaxed) & !(VERSION - 1);
+        self.free.store(free, Ordering::Relaxed);
+        self.state.store(version | ALIVE | if free == 0 { 0 } else { LISTED }, Ordering::Relaxed);
+    }
+
     /// Whether the unit is a slab at this moment.
     pub fn is_alive(&self) -> bool {
         self.state.load(Ordering::Acquire) & ALIVE != 0

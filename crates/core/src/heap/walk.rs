@@ -6,7 +6,7 @@
 
 use super::cache::Block as Links;
 use super::node_heap::{Misuse, NodeHeap};
-use super::slab::Slab;
+use super::slab::{Slab, number_in};
 use super::tag::Tag;
 use crate::machine::Machine;
 use core::ptr;
@@ -81,19 +81,31 @@ impl<M: Machine> NodeHeap<M> {
     /// The block that starts at `address`, if the program has it: interior pointers, foreign ones
     /// and free blocks are told apart at once, those of other caches' stacks included. O(1).
     pub fn examine(&self, address: *mut u8) -> Result<Block, Misuse> {
+        let block = self.find(address)?;
+        if block.kind == Kind::Small {
+            // SAFETY: a block of a slab, hence mapped; every block has sixteen bytes.
+            let marked = unsafe { Links::is_marked(address.cast(), self.key()) };
+            if marked || self.is_set_bit(address.addr()) {
+                return Err(Misuse::DoubleFree);
+            }
+        }
+        Ok(block)
+    }
+
+    /// Whether the block at an address is a set bit of its slab.
+    fn is_set_bit(&self, address: usize) -> bool {
+        let slab = self.slab_at(address);
+        slab.is_some_and(|slab| slab.number(address).is_some_and(|number| slab.is_free(number)))
+    }
+
+    /// The block that starts at `address`, in use or not. O(1).
+    pub fn find(&self, address: *mut u8) -> Result<Block, Misuse> {
         let at = address.addr();
         let region = self.runs.region_of(at).ok_or(Misuse::NotABlock)?;
         // SAFETY: the region contains the address.
         match Tag::decode(unsafe { region.tag(at) }.load(Ordering::Acquire)) {
             Tag::Slab(_, class) => {
-                // SAFETY: the tag says that the unit is a slab.
-                let slab = unsafe { &*region.descriptor(at).cast::<Slab>() };
-                let number = slab.number(at).ok_or(Misuse::NotABlock)?;
-                let key = self.key();
-                // SAFETY: the unit is a slab, hence mapped; every block has sixteen bytes.
-                if slab.is_free(number) || unsafe { Links::is_marked(address.cast(), key) } {
-                    return Err(Misuse::DoubleFree);
-                }
+                number_in(class, at).ok_or(Misuse::NotABlock)?;
                 Ok(Block { address: at, size: class.size(), kind: Kind::Small })
             }
             Tag::Large if at.is_multiple_of(crate::frames::UNIT) => {

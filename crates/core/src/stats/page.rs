@@ -19,7 +19,7 @@ pub const MAGIC: [u8; 32] = *b"freehold: where the heaps are\x01\xFE\n";
 /// A page starts at a multiple of this.
 pub const PAGE_ALIGN: usize = 64;
 /// Grows when the page's own fields change their meaning.
-pub const PAGE_VERSION: u32 = 1;
+pub const PAGE_VERSION: u32 = 2;
 /// Most heaps that are visited.
 const MOST_HEAPS: usize = 1 << 16;
 

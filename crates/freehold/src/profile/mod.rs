@@ -212,24 +212,18 @@ pub fn write(path: &[u8]) -> bool {
     wrote.unwrap_or(false)
 }
 
-/// Before a fork.
-pub(crate) fn before_fork() {
-    SHARED.lock.lock(HEAP.machine());
-}
-
-/// After a fork, in the parent.
-pub(crate) fn after_fork() {
-    SHARED.lock.unlock(HEAP.machine());
-}
-
-/// After a fork, in the child: its profile starts anew, for the cache of sampled blocks is anyone's now.
+/// In a forked child: its profile starts anew, for the cache of sampled blocks is anyone's now. Not where a signal handler
+/// forked that interrupted the taking of a sample.
 pub(crate) fn after_fork_in_child() {
+    SHARED.lock.disown(HEAP.machine());
+    if SHARED.lock.is_mine(HEAP.machine()) {
+        return;
+    }
     SHARED.cache.set(ptr::null());
     // SAFETY: no other thread exists.
     if let Some(tables) = unsafe { &mut *SHARED.tables.get() } {
         tables.clear();
     }
-    SHARED.lock.unlock(HEAP.machine());
 }
 
 // SAFETY: numbers.

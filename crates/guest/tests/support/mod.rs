@@ -1,9 +1,10 @@
 //! Programs of `tests/programs` on a guest, under Freehold and the mallocs that it is compared with.
 
 use freehold_guest::{Bytes, Finished, Job, Kernel, Machine, missing_tool};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The mallocs that are measured, and what a guest preloads for each.
 pub const MALLOCS: [(&str, &str); 4] = [
@@ -27,8 +28,16 @@ fn library() -> &'static Path {
     LIBRARY.get_or_init(|| freehold_testkit::preload_library(folder()))
 }
 
-/// Compiles a program of `tests/programs`.
-fn compile(name: &str) -> PathBuf {
+/// A program of `tests/programs`, compiled once: tests run side by side, and one must not take along what another is
+/// still writing.
+pub fn compile(name: &str) -> PathBuf {
+    static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    compiled.entry(name.to_owned()).or_insert_with(|| compile_anew(name)).clone()
+}
+
+/// Compiles a program into a file that no other process compiles to.
+fn compile_anew(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let program = folder().join(format!("guest-{name}-{}", std::process::id()));
     let output = Command::new("cc")

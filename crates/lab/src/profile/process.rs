@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::figures::{Figures, Level, Lifetimes};
 use super::frees_between::{FreesBetween, Matrix};
 use super::histogram::Histogram;
-use super::live::{Live, LiveTable};
+use super::live::{Change, Held, Live, LiveTable};
 use super::size_by_lifetime::SizeByLifetime;
 use super::top_sizes::TopSizes;
 use freehold_trace::{Event, Header, ObjectId, ProcessInfo, Request, ThreadId, Tick};
@@ -44,15 +44,6 @@ pub struct ProcessProfile {
     pub frees_between: Vec<FreesBetween>,
 }
 
-/// What an event changed, for the total over processes: inherited objects are their parent's.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Change {
-    pub(super) bytes: i64,
-    pub(super) objects: i64,
-    /// By how much the allocation clock advanced.
-    pub(super) allocated: u64,
-}
-
 /// What can be added up over processes.
 #[derive(Default)]
 pub(super) struct Sums {
@@ -70,7 +61,7 @@ pub(super) struct Sums {
 pub(super) struct Process {
     info: ProcessInfo,
     pub(super) sums: Sums,
-    table: LiveTable,
+    table: LiveTable<Live>,
     level: Level,
     threads: Vec<ThreadProfile>,
     thread_index: FxHashMap<u32, usize>,
@@ -141,24 +132,23 @@ impl Process {
         thread.allocated_bytes = thread.allocated_bytes.saturating_add(size);
         let lost = self.place(tick, object, size, false);
         self.grow(size, 1);
-        Change { bytes: signed(size) + lost.bytes, objects: 1 + lost.objects, allocated: size }
+        Change::came(size, lost)
     }
 
     /// Puts an object into the table; one that is there already lost its free to damage.
     fn place(&mut self, tick: Tick, object: ObjectId, size: u64, inherited: bool) -> Change {
         let live = Live {
-            size,
+            held: Held { size, inherited },
             born_tick: tick.0,
             born_event: self.sums.events,
             born_bytes: self.sums.allocated,
             owner: self.threads[self.current].thread,
-            inherited,
         };
         match self.table.insert(object.0, live) {
             None => Change::default(),
             Some(old) => {
                 self.sums.calls.contradictions += 1;
-                self.remove(&old)
+                self.remove(&old.held)
             }
         }
     }
@@ -170,13 +160,10 @@ impl Process {
     }
 
     /// An object is live no more.
-    fn remove(&mut self, old: &Live) -> Change {
+    fn remove(&mut self, old: &Held) -> Change {
         self.level.bytes = self.level.bytes.saturating_sub(old.size);
         self.level.objects = self.level.objects.saturating_sub(1);
-        if old.inherited {
-            return Change::default();
-        }
-        Change { bytes: -signed(old.size), objects: -1, allocated: 0 }
+        Change::went(old)
     }
 
     fn free(&mut self, tick: Tick, object: ObjectId) -> Change {
@@ -188,13 +175,13 @@ impl Process {
         let remote = old.owner != thread.thread;
         thread.frees += 1;
         thread.remote_frees += u64::from(remote);
-        self.matrix.add(old.owner, thread.thread, old.size);
+        self.matrix.add(old.owner, thread.thread, old.held.size);
         self.sums.calls.frees += 1;
         self.sums.calls.remote_frees += u64::from(remote);
-        if !old.inherited {
+        if !old.held.inherited {
             self.sums.died(tick, &old);
         }
-        self.remove(&old)
+        self.remove(&old.held)
     }
 
     fn realloc(&mut self, object: ObjectId, request: &Request) -> Change {
@@ -203,19 +190,16 @@ impl Process {
             self.sums.calls.contradictions += 1;
             return Change::default();
         };
-        let (old, new) = (*live, request.size);
+        let (Live { held: old, owner, .. }, new) = (*live, request.size);
         thread.reallocs += 1;
         self.sums.calls.reallocs += 1;
-        self.sums.calls.remote_reallocs += u64::from(old.owner != thread.thread);
-        *live = Live { size: new, owner: thread.thread, inherited: false, ..old };
-        let grown = new.saturating_sub(old.size);
+        self.sums.calls.remote_reallocs += u64::from(owner != thread.thread);
+        live.held = Held { size: new, inherited: false };
+        live.owner = thread.thread;
+        let change = Change::resized(&old, new);
         self.level.bytes = self.level.bytes.saturating_sub(old.size).saturating_add(new);
-        self.sums.allocated = self.sums.allocated.saturating_add(grown);
-        match old.inherited {
-            // The resized copy is the child's own.
-            true => Change { bytes: signed(new), objects: 1, allocated: grown },
-            false => Change { bytes: signed(new) - signed(old.size), objects: 0, allocated: grown },
-        }
+        self.sums.allocated = self.sums.allocated.saturating_add(change.allocated);
+        change
     }
 
     /// An inherited object is named: it was live from the beginning.
@@ -242,11 +226,11 @@ impl Process {
 
 impl Sums {
     fn died(&mut self, tick: Tick, old: &Live) {
-        let ticks = tick.0.saturating_sub(old.born_tick);
-        self.by_events.add(self.events - old.born_event, old.size);
-        self.by_bytes.add(self.allocated.saturating_sub(old.born_bytes), old.size);
-        self.by_ticks.add(ticks, old.size);
-        self.heat.add(old.size, ticks);
+        let (ticks, size) = (tick.0.saturating_sub(old.born_tick), old.held.size);
+        self.by_events.add(self.events - old.born_event, size);
+        self.by_bytes.add(self.allocated.saturating_sub(old.born_bytes), size);
+        self.by_ticks.add(ticks, size);
+        self.heat.add(size, ticks);
     }
 
     pub(super) fn merge(&mut self, other: &Sums) {
@@ -268,8 +252,4 @@ impl Sums {
             seconds: self.by_ticks.finish(second),
         }
     }
-}
-
-fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -9,7 +9,14 @@ fn bytes(size: u64) -> Request {
     Request { size, ..Request::default() }
 }
 
-fn profile_of(infos: Vec<ProcessInfo>, events: &[(u64, u32, u32, Event)]) -> Profile {
+/// A profile and its processes.
+struct Whole {
+    profile: Profile,
+    total: TotalProfile,
+    processes: Vec<ProcessProfile>,
+}
+
+fn profile_of(infos: Vec<ProcessInfo>, events: &[(u64, u32, u32, Event)]) -> Whole {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.fht");
     let header = Header { ticks_per_second: 1000, ..Header::default() };
@@ -23,7 +30,14 @@ fn profile_of(infos: Vec<ProcessInfo>, events: &[(u64, u32, u32, Event)]) -> Pro
     }
     writer.finish().unwrap();
     let trace = Trace::open(&path).unwrap();
-    profile(&trace, None, &mut |_, _| {}, &NEVER).unwrap().unwrap()
+    let mut processes = Vec::new();
+    let mut keep = |process| {
+        processes.push(process);
+        true
+    };
+    let profile = profile(&trace, None, &mut keep, &mut |_, _| {}, &NEVER).unwrap().unwrap();
+    assert_eq!(profile.processes, processes.len());
+    Whole { total: profile.total.clone(), profile, processes }
 }
 
 fn alloc(object: u32, size: u64) -> Event {
@@ -116,7 +130,7 @@ fn inherited_objects_are_live_in_the_child_and_count_once_in_total() {
 fn no_events() {
     let profile = profile_of(vec![], &[]);
     assert_eq!((profile.total.figures.events, profile.processes.len()), (0, 0));
-    assert!(serde_json::to_string(&profile).unwrap().contains("\"schema\":1"));
+    assert!(serde_json::to_string(&profile.profile).unwrap().contains("\"schema\":1"));
 }
 
 #[test]

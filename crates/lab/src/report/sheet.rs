@@ -62,8 +62,33 @@ pub(crate) fn open(
     if !fine.is_empty() {
         let _ = write!(out, "<p class=\"fine\">{}</p>", Escaped(fine));
     }
-    out.push_str("</section></header><main>");
+    out.push_str("</section>");
+    out.push_str(MAIN);
     out
+}
+
+/// Where the main part begins: the navigation is put behind it when all sections are there.
+const MAIN: &str = "</header><main>";
+
+/// Links to every section of a page that is written so far, behind [`MAIN`]. A section is an `h2` with an anchor.
+fn navigate(out: &mut String) {
+    let mut links = String::new();
+    let sections: Vec<&str> = out.split("<h2 id=\"").skip(1).collect();
+    if sections.len() < 2 {
+        return;
+    }
+    for section in sections {
+        let title = section
+            .split_once("\">")
+            .and_then(|(id, rest)| Some((id, rest.split_once("</h2>")?.0)));
+        if let Some((id, title)) = title {
+            let _ = write!(links, "<a href=\"#{id}\">{title}</a>");
+        }
+    }
+    let nav = format!("<nav class=\"contents\" aria-label=\"Contents\">{links}</nav>");
+    if let Some(at) = out.find(MAIN) {
+        out.insert_str(at + MAIN.len(), &nav);
+    }
 }
 
 /// The end of a page: every number of it as JSON under the name `file`, and a remark on it.
@@ -74,6 +99,7 @@ pub(crate) fn close(
     schema_version: u32,
     remark: &str,
 ) {
+    navigate(out);
     let json = serde_json::to_vec(numbers).unwrap_or_default();
     let _ = writeln!(
         out,
@@ -100,4 +126,19 @@ pub(super) fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_of_a_study_links_its_sections_in_front() {
+        let mut out = open("study x", "X", "", &["Yes.".to_owned()], "", "");
+        out.push_str("<h2 id=\"a\">First &amp; best</h2><p>x</p><h2 id=\"b\">Second</h2>");
+        close(&mut out, "x.json", &1, 1, "");
+        let links =
+            "<a href=\"#a\">First &amp; best</a><a href=\"#b\">Second</a></nav><h2 id=\"a\">";
+        assert!(out.contains(links), "{out}");
+    }
 }

@@ -1,8 +1,9 @@
-//! The ranking tables for a terminal: within 100 columns, with or without colour.
+//! The ranking tables for a terminal: within 100 columns or what the terminal has, with or without colour.
 
 use super::html::Cell;
 use super::ranking::Ranking;
 use crate::results::{Kind, Outcome};
+use std::ops::Range;
 
 /// Widest a line gets.
 pub const MOST_COLUMNS: usize = 100;
@@ -11,15 +12,19 @@ const STRONG: &str = "\u{1b}[1;32m";
 const FAINT: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// The outcomes as one or two tables. The best of each column is marked by `*`, and in colour too
-/// where `colour` is set.
-pub fn tables(outcomes: &[Outcome], colour: bool) -> String {
+/// Narrowest that names become.
+const LEAST_NAME: usize = 12;
+
+/// The outcomes as one or two tables of at most so many columns. The best of each column is marked by `*`, and in
+/// colour too where `colour` is set. What does not fit beside the names follows below, with the names again.
+pub fn tables(outcomes: &[Outcome], colour: bool, columns: usize) -> String {
     let kinds = [Kind::Allocator, Kind::Policy];
     let rankings: Vec<_> = kinds.iter().filter_map(|kind| Ranking::of(outcomes, *kind)).collect();
-    rankings.iter().map(|ranking| table(ranking, colour)).collect::<Vec<_>>().join("\n")
+    let columns = columns.min(MOST_COLUMNS);
+    rankings.iter().map(|ranking| table(ranking, colour, columns)).collect::<Vec<_>>().join("\n")
 }
 
-fn table(ranking: &Ranking, colour: bool) -> String {
+fn table(ranking: &Ranking, colour: bool, columns: usize) -> String {
     let mut widths: Vec<usize> = ranking.heads.iter().map(|head| width(head)).collect();
     for row in &ranking.rows {
         for (most, cell) in widths.iter_mut().zip(row) {
@@ -27,25 +32,75 @@ fn table(ranking: &Ranking, colour: bool) -> String {
             *most = (*most).max(width(&cell.text));
         }
     }
-    // Long names (paths of libraries) give way first.
-    let others: usize = widths[1..].iter().map(|width| width + 3).sum();
-    widths[0] = widths[0].min(MOST_COLUMNS.saturating_sub(others).max(12));
-
-    let faint = |text: String| if colour { format!("{FAINT}{text}{PLAIN}") } else { text };
-    let mut out = format!("{}\n", ranking.caption);
-    let mut heads = pad_right(&ranking.heads[0], widths[0]);
-    for (head, most) in ranking.heads[1..].iter().zip(&widths[1..]) {
-        heads += &format!("  {} ", pad_left(head, *most));
+    let mut out = format!("{}\n", wrapped(ranking.caption, columns));
+    let parts = parts(&widths, columns);
+    for (number, part) in parts.iter().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        write_part(&mut out, ranking, &widths, part, colour, columns);
     }
-    out += &faint(heads.trim_end().to_owned());
+    out
+}
+
+/// Which columns of figures stand beside each other.
+fn parts(widths: &[usize], columns: usize) -> Vec<Range<usize>> {
+    // Long names (paths of libraries) give way first.
+    let name = widths[0].min(LEAST_NAME);
+    let mut parts = Vec::new();
+    let (mut from, mut taken) = (1, name);
+    for (at, width) in widths.iter().enumerate().skip(1) {
+        if taken + width + 3 > columns && at > from {
+            parts.push(from..at);
+            (from, taken) = (at, name);
+        }
+        taken += width + 3;
+    }
+    parts.push(from..widths.len());
+    parts
+}
+
+fn write_part(
+    out: &mut String,
+    ranking: &Ranking,
+    widths: &[usize],
+    part: &Range<usize>,
+    colour: bool,
+    columns: usize,
+) {
+    let figures: usize = widths[part.clone()].iter().map(|width| width + 3).sum();
+    let names = widths[0].min(columns.saturating_sub(figures).max(LEAST_NAME));
+    let faint = |text: String| if colour { format!("{FAINT}{text}{PLAIN}") } else { text };
+    let mut heads = pad_right(&super::lines::shortened(&ranking.heads[0], names), names);
+    for at in part.clone() {
+        heads += &format!("  {} ", pad_left(&ranking.heads[at], widths[at]));
+    }
+    *out += &faint(heads.trim_end().to_owned());
     out.push('\n');
     for row in &ranking.rows {
-        let mut line = pad_right(&super::lines::shortened(&row[0].text, widths[0]), widths[0]);
-        for (cell, most) in row[1..].iter().zip(&widths[1..]) {
-            line += &figure(cell, *most, colour);
+        let mut line = pad_right(&super::lines::shortened(&row[0].text, names), names);
+        for at in part.clone() {
+            line += &figure(&row[at], widths[at], colour);
         }
-        out += line.trim_end();
+        *out += line.trim_end();
         out.push('\n');
+    }
+}
+
+/// The sentence in lines that fit.
+fn wrapped(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    let mut taken = 0;
+    for word in text.split(' ') {
+        let needs = width(word) + usize::from(taken > 0);
+        if taken > 0 && taken + needs > columns {
+            out.push('\n');
+            taken = 0;
+        } else if taken > 0 {
+            out.push(' ');
+        }
+        out += word;
+        taken += if taken == 0 { width(word) } else { needs };
     }
     out
 }
@@ -81,10 +136,25 @@ mod tests {
         let mut story = samples::document();
         story.results[0].name =
             "/opt/a/very/long/path/to/some/build/of/an/allocator/lib.so.2".into();
-        let text = tables(&story.results, false);
+        let text = tables(&story.results, false, usize::MAX);
         let widest = text.lines().map(width).max().unwrap();
         assert!(widest <= MOST_COLUMNS, "{widest} columns:\n{text}");
         assert!(text.contains('*') && !text.contains('\u{1b}'), "{text}");
-        assert!(tables(&story.results, true).contains(STRONG));
+        assert!(tables(&story.results, true, usize::MAX).contains(STRONG));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_every_figure_below_each_other() {
+        let mut story = samples::document();
+        story.results[0].name = "/opt/a/very/long/path/to/an/allocator/lib.so.2".into();
+        let wide = tables(&story.results, false, usize::MAX);
+        for columns in [40, 60, 80] {
+            let text = tables(&story.results, false, columns);
+            let widest = text.lines().map(width).max().unwrap();
+            assert!(widest <= columns, "{widest} columns of {columns}:\n{text}");
+            for figure in wide.split_whitespace().filter(|word| word.ends_with('*')) {
+                assert!(text.contains(figure), "{figure} is missing:\n{text}");
+            }
+        }
     }
 }

@@ -5,8 +5,9 @@
 //!   stream       a trace as the requests       metrics      what is measured, one line each
 //!   measure      one attempt of one allocator  tables       all attempts, means with intervals
 //!   orders       the chapter's claims          ablations    one change each
+//!   gaps         how far ours are from printed
 //!   account      where ours differs, and why   results      all of it, as JSON
-//!   instructions of calls, when asked for
+//!   search       all that is left open, moved  instructions of calls, when asked for
 //!   export       every attempt, as Parquet     page         all of it, as one HTML file
 //! ```
 //!
@@ -18,6 +19,7 @@ mod ablations;
 mod account;
 mod config;
 mod export;
+mod gaps;
 mod instructions;
 mod measure;
 mod metrics;
@@ -25,6 +27,7 @@ mod orders;
 mod page;
 mod published;
 mod results;
+mod search;
 mod stream;
 mod tables;
 
@@ -32,6 +35,7 @@ pub use ablations::{Ablation, Effect};
 pub use account::Finding;
 pub use config::{Case, DEFAULT, DMRT, Plan, PlanError};
 pub use export::write_rows;
+pub use gaps::Gap;
 pub use instructions::{Instructions, count as count_instructions};
 pub use measure::Row;
 pub use metrics::{METRICS, Metric, Unit, metric};
@@ -39,5 +43,8 @@ pub use orders::{Holds, Verdict};
 pub use page::page;
 pub use published::{Note, PUBLISHED, Published};
 pub use results::{Results, SCHEMA_VERSION, Stage, study};
+pub use search::{
+    Map as SearchMap, SearchError, SearchStage, search, search_page, write_map as write_search_map,
+};
 pub use stream::StreamError;
 pub use tables::{Entry, RunError, Table, Tables, run};

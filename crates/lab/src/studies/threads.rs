@@ -11,15 +11,17 @@
 //!   tables     means with intervals, crossings            account     what holds of the paper, computed
 //!     causes   what it comes from, in numbers               answer      the study in a few sentences
 //!   export     every run, as Parquet                      page        all of it, as one HTML file
+//!   byte_exact figure 14 on lists that are cut to the byte
 //! ```
 //!
-//! Nothing here is simulated: heaps are core's, over real memory; threads, locks and times are the
-//! machine's. So results differ from run to run, and are given with intervals over runs.
+//! Nothing here is simulated but the counts of figure 14: heaps are core's, over real memory; threads, locks and times
+//! are the machine's. So results differ from run to run, and are given with intervals over runs.
 //! Invariant: after every run the heap is walked, every block accounted for, and every block's ends were
 //! what its holder wrote; a study whose heap is damaged ends with an error, not with a number.
 
 mod account;
 mod answer;
+mod byte_exact;
 mod calls;
 mod causes;
 mod crew;

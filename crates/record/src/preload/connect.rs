@@ -97,11 +97,11 @@ impl Address {
 
 /// Opens the recording of this process, if nobody has yet. False if there is none.
 pub fn open(thread: &mut Thread, tick: u64) -> bool {
-    process::lock();
-    if process::ticket() == 0 {
-        open_locked(thread, tick);
-    }
-    process::unlock();
+    process::talk(thread, |thread| {
+        if process::ticket() == 0 {
+            open_locked(thread, tick);
+        }
+    });
     process::ticket() > process::OVER
 }
 
@@ -127,10 +127,7 @@ fn open_locked(thread: &mut Thread, tick: u64) {
 
 /// Gets a ring for one more thread: a free one, one that the drain frees just now, or a new set's.
 pub fn more(thread: &mut Thread) -> bool {
-    process::lock();
-    let taken = more_locked(thread);
-    process::unlock();
-    taken
+    process::talk(thread, more_locked)
 }
 
 fn more_locked(thread: &mut Thread) -> bool {

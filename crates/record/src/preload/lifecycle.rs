@@ -1,7 +1,7 @@
 //! When the process begins and forks, and when a thread ends.
 
 use super::thread::{Thread, WITHDRAWN, current, now};
-use super::{connect, cxx, next, process};
+use super::{connect, cxx, next, process, sys};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -62,26 +62,57 @@ unsafe extern "C" fn on_thread_end(round: *mut c_void) {
     }
 }
 
-/// Registered first, so it runs last: nothing but the C library's own comes between it and the fork.
+/// Runs before the handlers that were registered before ours: those may allocate, and so may a signal handler, which may
+/// fork, too.
 unsafe extern "C" fn before_fork() {
-    // No other thread may be half-way through the talk with the parent: the child would inherit the
-    // socket.
-    process::lock();
+    let thread = current();
     // SAFETY: the thread's own words.
-    unsafe { (*current()).fork_tick = now() };
+    unsafe {
+        if (*thread).forking == 0 {
+            process::fork_begins();
+        }
+        (*thread).forking = (*thread).forking.saturating_add(1);
+        // From now on, every event says when it was (`slow.rs`).
+        (*thread).ticket = WITHDRAWN;
+        (*thread).fork_tick = now();
+    }
 }
 
 unsafe extern "C" fn after_fork() {
     // SAFETY: the thread's own words.
-    unsafe { (*current()).fork_tick = 0 };
-    process::unlock();
+    unsafe { leave_fork(current()) };
 }
 
 unsafe extern "C" fn in_child() {
-    process::forget();
-    // SAFETY: the thread's own words. Its number and the fork's tick are kept for the first message.
+    let thread = current();
+    sys::close_inherited();
+    // SAFETY: the thread's own words. Its number and the fork's tick are kept for the first message, unless a handler of
+    // the program has sent it already.
     unsafe {
-        (*current()).ticket = WITHDRAWN;
-        (*current()).attached_to = 0;
+        if !process::has_begun() {
+            process::forget();
+            (*thread).leave_rings();
+        }
+        leave_fork(thread);
+    }
+}
+
+/// A fork is over for this thread. What it interrupted, if it was called in a signal handler, goes on afterwards.
+///
+/// # Safety
+/// `thread` is the calling thread's words and no reference to them is alive.
+unsafe fn leave_fork(thread: *mut Thread) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        (*thread).forking = (*thread).forking.saturating_sub(1);
+        if (*thread).forking == 0 {
+            process::fork_ends();
+        }
+        if process::has_begun() {
+            (*thread).fork_tick = if (*thread).forking > 0 { now() } else { 0 };
+        }
+        if !(*thread).busy && (*thread).resolving == 0 {
+            (*thread).settle();
+        }
     }
 }

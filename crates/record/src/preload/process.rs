@@ -5,14 +5,18 @@
 //! `MADV_WIPEONFORK`: in a child, however it was made, `ticket` is 0 and no thread's ticket is valid.
 //! (Where the kernel knows neither, the handlers of `pthread_atfork` do the same for `fork`.)
 //!
-//! The lock lives here too: a child never inherits it taken.
+//! The lock lives here too: a child never inherits it taken. Its holder talks with the parent, its signals blocked, and
+//! never waits for a thread of this process; so whoever waits for it, a fork among them, waits for system calls only.
+//! **No fork holds it.** A fork is announced instead (`forks`), and a talk that could begin amid it waits a little, because
+//! a child should not inherit the talk's descriptors. It does not wait for long: the fork may itself wait for a lock of
+//! the C library that this very thread holds (a stream's, in `getline`). The child closes what it then inherits.
 //!
 //! Invariant: `sets[..count]` are mapped for as long as the process lives.
 
-use super::sys;
+use super::sys::{self, Signals};
 use super::thread::Thread;
 use crate::ring::{CLOSED, RingHead};
-use crate::ring_set::{RINGS, RingSet, SET_BYTES, SLOTS};
+use crate::ring_set::{HEAD_BYTES, RINGS, RingSet, SET_BYTES, SLOTS};
 use core::ffi::c_void;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -35,6 +39,10 @@ struct Page {
     threads: AtomicU32,
     count: AtomicU32,
     clock: AtomicU32,
+    /// The kernel's number of the process that began here.
+    pid: AtomicU32,
+    /// Threads inside of a fork.
+    forks: AtomicU32,
     sets: [AtomicPtr<RingSet>; SETS],
 }
 
@@ -47,12 +55,17 @@ static PAGE: Page = Page {
     threads: AtomicU32::new(0),
     count: AtomicU32::new(0),
     clock: AtomicU32::new(0),
+    pid: AtomicU32::new(0),
+    forks: AtomicU32::new(0),
     sets: [const { AtomicPtr::new(core::ptr::null_mut()) }; SETS],
 };
 
 /// The number of this process in the recording. Not on the page: a forked child names its parent
 /// by it.
 pub static NUMBER: AtomicU32 = AtomicU32::new(crate::hello::NOBODY);
+
+/// Its first ring set. Not on the page either: a child must know what it does not have.
+static FIRST_SET: AtomicPtr<RingSet> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The process's ticket: 0 before the first event and in a forked child, [`OVER`] when
 /// all is over.
@@ -70,6 +83,7 @@ pub fn end() {
 pub fn begin(number: u32, clock: u32) {
     NUMBER.store(number, Ordering::Relaxed);
     PAGE.clock.store(clock, Ordering::Relaxed);
+    PAGE.pid.store(sys::pid(), Ordering::Relaxed);
     PAGE.ticket.store(FIRST + u64::from(number), Ordering::Relaxed);
 }
 
@@ -85,28 +99,80 @@ pub fn protect() {
     unsafe { sys::advise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) };
 }
 
+/// Whether this very process has begun: a handler of the program that allocates may run before ours in a child.
+pub fn has_begun() -> bool {
+    ticket() != 0 && PAGE.pid.load(Ordering::Relaxed) == sys::pid()
+}
+
 /// Does in a child of `fork` what the kernel should have done.
 pub fn forget() {
     PAGE.ticket.store(0, Ordering::Relaxed);
     PAGE.threads.store(0, Ordering::Relaxed);
     PAGE.count.store(0, Ordering::Relaxed);
+    PAGE.forks.store(0, Ordering::Relaxed);
     PAGE.lock.store(0, Ordering::Release);
 }
 
-/// Takes the lock of everything slow. Its holders make system calls but never wait for a thread of
-/// this process.
-pub fn lock() {
-    if PAGE.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+/// Longest that a talk waits for forks, and that a fork waits for a talk.
+const FORK_NAPS: u32 = 100;
+const FORK_NAP_MS: i64 = 1;
+
+/// A thread is about to fork. Waits for the talk that is under way, if there is one.
+pub fn fork_begins() {
+    PAGE.forks.fetch_add(1, Ordering::SeqCst);
+    // A talk that was not seen here sees the fork (`talk` looks with the lock held): both orders are SeqCst.
+    for _ in 0..FORK_NAPS {
+        let held = PAGE.lock.load(Ordering::SeqCst);
+        if held == 0 {
+            return;
+        }
+        sys::wait(&PAGE.lock, held, FORK_NAP_MS);
+    }
+}
+
+/// It has, in the parent or in a child that was forked amid it (where none was begun).
+pub fn fork_ends() {
+    let less = |forks: u32| forks.checked_sub(1);
+    if PAGE.forks.fetch_update(Ordering::SeqCst, Ordering::Relaxed, less) == Ok(1) {
+        sys::wake(&PAGE.forks);
+    }
+}
+
+/// Does `work` with the lock of everything slow. Signals are blocked meanwhile, so that no handler can fork or wait
+/// for what this thread holds.
+pub fn talk<R>(thread: &mut Thread, work: impl FnOnce(&mut Thread) -> R) -> R {
+    let mut naps = 0;
+    let signals = loop {
+        let signals = Signals::block();
+        lock();
+        let forks = PAGE.forks.load(Ordering::SeqCst);
+        // A thread that forks itself talks before its child is made, or in the child.
+        if forks == 0 || thread.forking > 0 || naps == FORK_NAPS {
+            break signals;
+        }
+        unlock();
+        drop(signals);
+        naps += 1;
+        sys::wait(&PAGE.forks, forks, FORK_NAP_MS);
+    };
+    let done = work(thread);
+    unlock();
+    drop(signals);
+    done
+}
+
+fn lock() {
+    if PAGE.lock.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
         return;
     }
-    while PAGE.lock.swap(2, Ordering::Acquire) != 0 {
+    while PAGE.lock.swap(2, Ordering::SeqCst) != 0 {
         sys::wait(&PAGE.lock, 2, 100);
     }
 }
 
-/// Gives it back.
-pub fn unlock() {
-    if PAGE.lock.swap(0, Ordering::Release) == 2 {
+fn unlock() {
+    // A fork waits without saying so.
+    if PAGE.lock.swap(0, Ordering::SeqCst) == 2 || PAGE.forks.load(Ordering::SeqCst) != 0 {
         sys::wake(&PAGE.lock);
     }
 }
@@ -137,6 +203,9 @@ pub unsafe fn add(set: *mut RingSet) {
     let count = sets();
     if let Some(place) = PAGE.sets.get(count) {
         place.store(set, Ordering::Relaxed);
+        if count == 0 {
+            FIRST_SET.store(set, Ordering::Relaxed);
+        }
         PAGE.count.store(count as u32 + 1, Ordering::Release);
     }
 }
@@ -147,9 +216,26 @@ fn set(index: usize) -> Option<&'static RingSet> {
     unsafe { place.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Whether the parent has ended the recording of this process.
+/// In a child of `fork` that has no sets yet: puts nothing in the place of the parent's first set and of the one that
+/// `ring` lies in, or nowhere. They are not mapped here, but a child of a signal handler that returns goes on in the middle
+/// of what the handler interrupted, which may be about to write there. (Rings are taken with signals blocked, so no
+/// other set is looked at then.)
+pub fn stand_in_for_rings(ring: *const RingHead) {
+    let own = ring.map_addr(|at| at & !(HEAD_BYTES - 1)).cast_mut().cast();
+    for set in [FIRST_SET.load(Ordering::Relaxed).cast::<c_void>(), own] {
+        // SAFETY: a set was mapped there in the parent, its heads in its first page; here nothing is.
+        unsafe {
+            if !set.is_null() && sys::fill(set, SET_BYTES) {
+                sys::advise(set, SET_BYTES, libc::MADV_DONTFORK);
+            }
+        }
+    }
+}
+
+/// Whether the parent has ended the recording of this process. Not of one that has not begun: a child may go on where
+/// its parent waited for room.
 pub fn is_stopped() -> bool {
-    set(0).is_none_or(|set| set.stop.load(Ordering::Relaxed) != 0)
+    ticket() != 0 && set(0).is_none_or(|set| set.stop.load(Ordering::Relaxed) != 0)
 }
 
 /// Counts an event that found no ring.

@@ -5,7 +5,8 @@
 //! behalf is forwarded but not recorded, and nothing recurs.
 
 use super::patience::Patience;
-use super::thread::{NOTHING, Thread, WITHDRAWN, current};
+use super::sys::Signals;
+use super::thread::{NOTHING, Thread, WITHDRAWN, current, now};
 use super::{connect, cxx, lifecycle, process, sys};
 use crate::packed::{
     Kind, Packed, SIZE_LIMIT, SLACK_LIMIT, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN,
@@ -71,6 +72,10 @@ unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64) {
         {
             put_all(&mut *thread, wide, event, tick);
         }
+        if (*thread).forking > 0 {
+            // A handler of the program allocates before the child is made, which inherits what it does.
+            (*thread).fork_tick = (*thread).fork_tick.max(tick + 1);
+        }
         (*thread).settle();
         (*thread).busy = false;
     }
@@ -83,13 +88,16 @@ unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64) {
 unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
     // SAFETY: as the caller promises.
     unsafe {
+        let ticket = process::ticket();
+        if ticket != 0 && (*thread).attached_to == ticket {
+            return true;
+        }
+        // No handler may fork amid this: its child would go on with the parent's sets.
+        let signals = Signals::block();
         if process::ticket() == 0 && !connect::open(&mut *thread, tick) {
             return false;
         }
         let ticket = process::ticket();
-        if (*thread).attached_to == ticket {
-            return true;
-        }
         let is_new = (*thread).numbered_in != ticket;
         if is_new {
             (*thread).begin(ticket);
@@ -101,6 +109,9 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
         if is_new {
             let start = Packed::new(Kind::ThreadStart, 0, 0, 0, tick);
             put_all(&mut *thread, None, start, tick);
+        }
+        drop(signals);
+        if is_new {
             lifecycle::watch();
         }
         true
@@ -188,7 +199,8 @@ impl Thread {
         self.number = process::number_thread();
         self.numbered_in = ticket;
         self.ended = false;
-        self.fork_tick = 0;
+        // Amid a fork only where a signal handler's child goes on, or a handler of the program is first in a child.
+        self.fork_tick = if self.forking > 0 { now() } else { 0 };
     }
 
     /// Gives the ring back to the parent.
@@ -201,9 +213,19 @@ impl Thread {
         self.ticket = WITHDRAWN;
     }
 
+    /// In a child: the rings are the parent's.
+    pub fn leave_rings(&mut self) {
+        process::stand_in_for_rings(self.ring);
+        self.attached_to = 0;
+        self.ticket = WITHDRAWN;
+        // What was interrupted is the parent's; the handler's own events are this process's.
+        self.busy = false;
+    }
+
     /// Allows the hot path where nothing speaks against it.
     pub fn settle(&mut self) {
-        let quiet = self.making == 0 && self.deleting == 0 && !process::is_monotonic();
+        let quiet =
+            self.making == 0 && self.deleting == 0 && self.forking == 0 && !process::is_monotonic();
         self.ticket = if quiet && self.attached_to != 0 { self.attached_to } else { WITHDRAWN };
     }
 

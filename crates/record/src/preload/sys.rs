@@ -8,6 +8,7 @@ use core::arch::asm;
 use core::ffi::c_void;
 use core::mem::size_of;
 use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicI32, Ordering};
 
 /// # Safety
 /// As the system call `number` demands of its arguments.
@@ -36,7 +37,27 @@ unsafe fn call(number: i64, a: usize, b: usize, c: usize, d: usize, e: usize, f:
 /// A descriptor that is closed when dropped.
 pub struct Descriptor(i32);
 
+/// The descriptors that are open now, plus one each: for a child of a fork that came amid a talk with the parent.
+/// (More than have a place here are not open at once but by threads that all doubt whether the parent lives.)
+static OPEN: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
+
+/// In a child of `fork`, before it opens any: closes those that it inherited.
+pub fn close_inherited() {
+    for place in &OPEN {
+        let fd = place.swap(0, Ordering::Relaxed) - 1;
+        if fd >= 0 {
+            drop(Descriptor(fd));
+        }
+    }
+}
+
 impl Descriptor {
+    fn new(fd: i32) -> Descriptor {
+        let (free, taken) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = OPEN.iter().any(|place| place.compare_exchange(0, fd + 1, taken, free).is_ok());
+        Descriptor(fd)
+    }
+
     /// Maps `bytes` of it, shared and writable, or nothing.
     pub fn map(&self, bytes: usize) -> Option<*mut c_void> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -58,6 +79,12 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
+        // Taken off first: once it is closed, the number may be the program's.
+        for place in &OPEN {
+            if place.load(Ordering::Relaxed) == self.0 + 1 {
+                place.store(0, Ordering::Relaxed);
+            }
+        }
         // SAFETY: the descriptor is ours and is not used again.
         unsafe { call(libc::SYS_close, self.0 as usize, 0, 0, 0, 0, 0) };
     }
@@ -71,7 +98,7 @@ pub fn connect(name: &[u8]) -> Result<Descriptor, i32> {
     if fd < 0 {
         return Err(-fd as i32);
     }
-    let socket = Descriptor(fd as i32);
+    let socket = Descriptor::new(fd as i32);
     let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
     // The path begins with a zero byte: the name is abstract.
     for (to, &from) in address.sun_path.iter_mut().skip(1).zip(name) {
@@ -171,7 +198,7 @@ pub fn receive<const N: usize>(socket: &Descriptor) -> Option<([u8; N], [Descrip
         return None;
     }
     let [first, second] = control.descriptors;
-    let descriptors = [Descriptor(first), Descriptor(second)];
+    let descriptors = [Descriptor::new(first), Descriptor::new(second)];
     (answer == N as isize).then_some((bytes, descriptors))
 }
 
@@ -182,6 +209,56 @@ pub fn receive<const N: usize>(socket: &Descriptor) -> Option<([u8; N], [Descrip
 pub unsafe fn advise(start: *mut c_void, bytes: usize, advice: i32) -> bool {
     // SAFETY: as the caller promises.
     unsafe { call(libc::SYS_madvise, start as usize, bytes, advice as usize, 0, 0, 0) == 0 }
+}
+
+/// Puts zeroes where nothing is mapped; false where something is, or where there is no room.
+///
+/// # Safety
+/// Nobody relies on the range being without memory.
+pub unsafe fn fill(start: *mut c_void, bytes: usize) -> bool {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: with MAP_FIXED_NOREPLACE no memory in use is touched. (A kernel that does not know the flag takes the
+    // address for a hint.)
+    unsafe {
+        let start = start as usize;
+        call(libc::SYS_mmap, start, bytes, protection, flags as usize, usize::MAX, 0)
+            == start as isize
+    }
+}
+
+/// All signals, or those that were blocked before.
+pub struct Signals(u64);
+
+/// Bytes of the kernel's set of signals.
+const SIGNAL_BYTES: usize = size_of::<u64>();
+
+impl Signals {
+    /// Blocks all signals of this thread, until dropped.
+    pub fn block() -> Signals {
+        let (all, mut before) = (u64::MAX, 0u64);
+        let set = libc::SIG_SETMASK as usize;
+        let (new, old) = (&raw const all as usize, &raw mut before as usize);
+        // SAFETY: the kernel reads one set and writes another.
+        unsafe { call(libc::SYS_rt_sigprocmask, set, new, old, SIGNAL_BYTES, 0, 0) };
+        // SAFETY: read as volatile, for the kernel wrote through the pointer above.
+        Signals(unsafe { (&raw const before).read_volatile() })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let (set, before) = (libc::SIG_SETMASK as usize, &raw const self.0 as usize);
+        // SAFETY: the kernel reads the set.
+        unsafe { call(libc::SYS_rt_sigprocmask, set, before, 0, SIGNAL_BYTES, 0, 0) };
+    }
+}
+
+/// The number of this process.
+pub fn pid() -> u32 {
+    // SAFETY: touches nothing.
+    unsafe { call(libc::SYS_getpid, 0, 0, 0, 0, 0, 0) as u32 }
 }
 
 /// Sleeps while `*word` is `expected`, at most `milliseconds`. The word may be shared.

@@ -41,6 +41,8 @@ pub struct Thread {
     pub making: u8,
     /// Asking the next allocator for a usable size before the process has begun (`next.rs`).
     pub measuring: bool,
+    /// How many forks it is inside of: more than one if a signal handler forks amid a fork.
+    pub forking: u8,
     /// The size it was asked for.
     pub making_size: u64,
     /// The alignment it was asked for; 0 for none.
@@ -51,7 +53,7 @@ pub struct Thread {
     pub making_frame: u64,
     /// The object that an operator delete in progress has put the event for.
     pub deleting: u64,
-    /// When fork was called; 0 outside of it.
+    /// While it forks, a moment after its last event: what lived then is what the child inherits. 0 outside of a fork.
     pub fork_tick: u64,
 }
 

@@ -60,6 +60,19 @@ pub struct NodeCounts {
     pub links: u64,
 }
 
+/// What came after a node failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct Aftermath {
+    /// Cycles from the beginning of counting to the failure, and requests of all nodes served in them.
+    pub before: (u64, u64),
+    /// The same from the failure to the end.
+    pub after: (u64, u64),
+    /// Nodes that are left.
+    pub left: u64,
+    /// Of these, nodes of which a request was served in the second half of what was watched.
+    pub going: u64,
+}
+
 /// What a run came to, after its warm-up.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
 pub struct Run {
@@ -85,6 +98,8 @@ pub struct Run {
     pub spurious: u64,
     /// Simulated cycles from the end of the warm-up to the end of the run.
     pub elapsed: u64,
+    /// What came after a node failed, where one did.
+    pub aftermath: Option<Aftermath>,
     /// Node by node.
     pub nodes: Vec<NodeCounts>,
 }

@@ -5,13 +5,18 @@ use super::load::{Act, Load};
 use super::run::{Allocator, Event, FIRST, Search, What, World};
 use freehold_core::blocks::Granules;
 use freehold_core::place::mesh::{
-    Answer, Ask, Global, HeapId, HeapSet, Hints, Lazy, PriorityTable, Step, Tile, Walk, record_of,
+    Answer, Ask, Global, HeapId, HeapSet, Hints, Lazy, Order, PriorityTable, Step, Tile, Walk,
+    record_of,
 };
 use freehold_core::policy::Policy;
+use std::cell::Cell;
 
 impl<P: Policy, L: Load> World<'_, P, L> {
     /// The core goes on.
     pub(super) fn act(&mut self, node: HeapId) {
+        if self.is_gone(node) {
+            return;
+        }
         let act = self.load.next(node);
         self.wake(self.now);
         let counting = self.is_counting();
@@ -36,20 +41,20 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         if self.is_old(node) {
             self.leave(node);
         }
-        let in_c = self.locked_by_c(node);
+        let (in_c, table) = (self.locked_by_c(node), self.table_of(node));
         let core = &mut self.cores[node.index()];
         (core.begun, core.spent, core.served_by) = (self.now, Cycles::default(), None);
         core.summary = None;
         core.search = match setup.allocator {
             Allocator::Global | Allocator::Private => Search::Global(Global::new(in_c)),
             Allocator::Master => Search::Table(PriorityTable::alone(FIRST)),
-            Allocator::Microcoded => Search::Table(PriorityTable::new(rest)),
+            Allocator::Microcoded | Allocator::Common => Search::Table(PriorityTable::new(table)),
             Allocator::Proposed => {
                 Search::Lazy(Lazy::new(rest, setup.rounds, setup.improve.one_message))
             }
         };
         let mut at = self.now;
-        if !matches!(setup.allocator, Allocator::Microcoded | Allocator::Master) {
+        if !setup.allocator.is_microcode() {
             core.spent.work += self.costs.c_call;
             at += self.costs.c_call;
         }
@@ -59,13 +64,20 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         }
     }
 
+    /// The priority table of `node`: its own, or the one for all, which is that of the first node by number.
+    fn table_of(&self, node: HeapId) -> Walk {
+        match self.setup.allocator {
+            Allocator::Common => Walk::new(Order::Index, self.setup.mesh, FIRST),
+            _ => Walk::new(self.setup.order, self.setup.mesh, node),
+        }
+    }
+
     /// Finds the owner and sends it the free, now or with others.
     fn free(&mut self, node: HeapId, object: u32, at: u64) {
         let Some(owner) = self.sites.owner(object) else { return self.end(node, true, at) };
         let found = match self.setup.allocator {
-            Allocator::Microcoded => {
-                let rest = Walk::new(self.setup.order, self.setup.mesh, node);
-                self.costs.record * record_of(rest, owner.home) as u64
+            Allocator::Microcoded | Allocator::Common => {
+                self.costs.record * record_of(self.table_of(node), owner.home) as u64
             }
             Allocator::Master => self.costs.record,
             _ => self.costs.c_map,
@@ -121,10 +133,15 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         let need = self.need(node);
         let core = &mut self.cores[node.index()];
         let hints = Hints::over(&mut core.hints);
+        let hinted = setup.order == Order::Hinted && setup.improve.trusted_for > 0;
+        // What is read to leave a heap out, or to find it worth asking.
+        let (bits_read, hints_read) = (Cell::new(0), Cell::new(0));
         let expects = |heap: HeapId| {
             let listed = core.summary.filter(|&bits| bits != 0);
+            bits_read.set(bits_read.get() + u64::from(listed.is_some()));
             let summary =
                 listed.is_none_or(|bits| tile.bit(heap).is_some_and(|bit| bits >> bit & 1 == 1));
+            hints_read.set(hints_read.get() + u64::from(summary && hinted));
             summary && hints.expects(heap, need, at, setup.improve.trusted_for)
         };
         let step = match &mut core.search {
@@ -132,9 +149,14 @@ impl<P: Policy, L: Load> World<'_, P, L> {
             Search::Global(search) => search.next(answer),
             Search::Table(search) => search.next(answer),
             Search::Lazy(search) => {
-                search.next(answer, &mut HeapSet::over(&mut core.full), expects)
+                let step = search.next(answer, &mut HeapSet::over(&mut core.full), expects);
+                bits_read.set(bits_read.get() + u64::from(search.left_out()));
+                step
             }
         };
+        let looked = bits_read.get() * self.costs.c_bit + hints_read.get() * self.costs.c_hint;
+        core.spent.search += looked;
+        let at = at + looked;
         match step {
             Step::Ask(_, Ask::Take) if setup.allocator.is_in_c() => self.work_in_c(node, at),
             Step::Ask(home, ask) => {
@@ -164,7 +186,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     /// What it costs to come to that heap in the search.
     fn finding(&self, node: HeapId, home: HeapId, ask: Ask) -> u64 {
         match self.setup.allocator {
-            Allocator::Microcoded | Allocator::Master => self.costs.record,
+            allocator if allocator.is_microcode() => self.costs.record,
             Allocator::Proposed if home != node && ask != Ask::Take => self.costs.c_probe,
             _ => 0,
         }
@@ -180,9 +202,14 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         } else {
             self.warm(node);
         }
+        if served && matches!(act, Act::Malloc { .. }) {
+            self.cores[node.index()].last = at;
+            self.served += u64::from(self.is_counting());
+        }
         self.load.done(node, act, served);
         self.agenda.enter(at, Event::Core(node));
         self.wake(at);
+        self.may_fail();
     }
 
     /// Nodes that paused and for which there is something to do now go on.

@@ -82,6 +82,8 @@ parameters! {
     c_alloc_accesses = 6 in 0..=1000, "words of metadata that the allocator in C touches to take a block";
     c_free_accesses = 4 in 0..=1000, "words of metadata that it touches to put one back";
     c_access = 12 in 0..=10_000, "cycles of an access to local memory";
+    c_hint = 12 in 0..=10_000, "cycles in C to read what was last heard of a heap: a word of local memory";
+    c_bit = 2 in 0..=10_000, "cycles in C to test a heap's bit in a word at hand, and go on to the next";
     summary = 8 in 0..=10_000, "cycles of a controller to read or change a word of a summary";
     c_retry = 100 in 1..=100_000, "cycles of rest before the first round over busy heaps; doubled each round";
 }

@@ -7,6 +7,7 @@
 //!   └────────────┘                              load, program   what the nodes do
 //!                                               run      the simulation   agenda   what happens when
 //!                                               account  cycles by cause, messages, node by node
+//!                                               failure  a node that answers nobody any more
 //! ```
 //!
 //! Invariant: the simulation decides nothing. Which heap is asked is chosen by
@@ -22,6 +23,7 @@ mod account;
 mod agenda;
 mod call;
 mod costs;
+mod failure;
 mod in_c;
 mod load;
 mod network;
@@ -30,11 +32,11 @@ mod run;
 mod serve;
 mod sites;
 
-pub use account::{Cycles, NodeCounts, Run};
+pub use account::{Aftermath, Cycles, NodeCounts, Run};
 pub use costs::{Costs, OutOfRange, PARAMETERS, Parameter};
 pub use load::{Act, Load, Synthetic, SyntheticLoad};
 pub use program::{Op, Program, ProgramLoad, Task};
-pub use run::{Allocator, BadRun, Improve, Setup, run};
+pub use run::{Allocator, BadRun, Failure, Improve, Setup, run};
 pub use sites::{BadHeaps, MIN_HEAP};
 
 #[cfg(test)]

@@ -36,19 +36,22 @@ pub enum Allocator {
     Private,
     /// Microcode of the master's controller, node 0, for all: one heap over all memories.
     Master,
-    /// Microcode along priority tables.
+    /// Microcode along priority tables, the own heap first.
     Microcoded,
+    /// Microcode along one table for all nodes, by number: the own heap where it stands.
+    Common,
     /// Lazy selection over the heap space map.
     Proposed,
 }
 
 impl Allocator {
     /// Every allocator.
-    pub const ALL: [Allocator; 5] = [
+    pub const ALL: [Allocator; 6] = [
         Allocator::Global,
         Allocator::Private,
         Allocator::Master,
         Allocator::Microcoded,
+        Allocator::Common,
         Allocator::Proposed,
     ];
 
@@ -59,12 +62,18 @@ impl Allocator {
             Allocator::Private => "private",
             Allocator::Master => "master",
             Allocator::Microcoded => "microcoded",
+            Allocator::Common => "common table",
             Allocator::Proposed => "proposed",
         }
     }
 
     pub(super) const fn is_in_c(self) -> bool {
         matches!(self, Allocator::Global | Allocator::Private)
+    }
+
+    /// Whether no part of a call is in C.
+    pub(super) const fn is_microcode(self) -> bool {
+        matches!(self, Allocator::Master | Allocator::Microcoded | Allocator::Common)
     }
 }
 
@@ -84,6 +93,19 @@ pub struct Improve {
     pub batch: usize,
     /// Cycles after which an unfilled batch leaves.
     pub batch_age: u64,
+}
+
+/// A node that fails: its core stops, and its controller answers nobody. Its memory is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which.
+    pub node: HeapId,
+    /// After so many counted calls.
+    pub after: u64,
+    /// Cycles that are watched from then on; then the run ends.
+    pub watched: u64,
+    /// Cycles after which whoever waits for an answer of it gives up, and asks it no more; 0: never, as published.
+    pub patience: u64,
 }
 
 /// Everything but the load.
@@ -111,6 +133,8 @@ pub struct Setup {
     pub events: u64,
     /// Events of every node that are counted before it may end: without, the slowest would hardly count.
     pub least_per_node: u64,
+    /// A node that fails.
+    pub failure: Option<Failure>,
 }
 
 /// A run that could not begin.
@@ -170,6 +194,8 @@ pub(super) enum Event {
     Done(u32),
     /// The answer is back.
     Answered(u32),
+    /// There will be none: who waited for it gives up.
+    GivenUp(u32),
 }
 
 /// What a message wants of its home.
@@ -241,6 +267,10 @@ pub(super) struct Core {
     pub(super) hints: Vec<Hint>,
     /// What the summary of its tile said, in this call.
     pub(super) summary: Option<u64>,
+    /// It knows that the failed node is gone.
+    pub(super) knows: bool,
+    /// When its last request was served.
+    pub(super) last: u64,
     pub(super) batch: Batch<u32>,
 }
 
@@ -285,6 +315,10 @@ pub(super) struct World<'a, P, L> {
     pub(super) cold: usize,
     /// Nodes of which too few calls are counted yet.
     pub(super) behind: usize,
+    /// Requests served while calls are counted.
+    pub(super) served: u64,
+    /// When the node failed.
+    pub(super) failed: Option<u64>,
     pub(super) run: Run,
     /// What the network had carried when counting began.
     pub(super) before: (u64, u64, u64),
@@ -305,6 +339,8 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
             served_by: None,
             hints: Vec::new(),
             summary: None,
+            knows: false,
+            last: 0,
             batch: Batch::new(),
         };
         World {
@@ -321,6 +357,8 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
             now: 0,
             cold: if setup.warm_up == 0 { 0 } else { heaps },
             behind: if setup.least_per_node == 0 { 0 } else { heaps },
+            served: 0,
+            failed: None,
             run: Run::default(),
             before: (0, 0, 0),
         }
@@ -333,7 +371,7 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
     }
 
     fn until_the_end(&mut self) {
-        while self.run.events < self.setup.events || self.behind > 0 {
+        while !self.is_over() {
             let Some((now, event)) = self.agenda.next() else { return };
             self.now = now;
             match event {
@@ -342,7 +380,15 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
                 Event::Arrive(message) => self.arrive(message),
                 Event::Done(message) => self.done(message),
                 Event::Answered(message) => self.answered(message),
+                Event::GivenUp(message) => self.give_up(message),
             }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self.setup.failure {
+            Some(failure) => self.failed.is_some_and(|at| self.now >= at + failure.watched),
+            None => self.run.events >= self.setup.events && self.behind == 0,
         }
     }
 
@@ -375,6 +421,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         for (core, links) in self.cores.iter_mut().zip(self.network.taken().chunks(4)) {
             core.counts.links = links.iter().sum();
         }
+        self.run.aftermath = self.aftermath();
         self.run.refused = self.cores.iter().map(|core| core.counts.refused).sum();
         self.run.nodes = self.cores.iter().map(|core| core.counts).collect();
         debug_assert_eq!(self.sites.check(), Ok(()));

@@ -33,7 +33,9 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         at: u64,
     ) {
         let sent = at + found + command;
-        let arrived = match from == home {
+        // Whoever knows that the home is gone gives up before it sends.
+        let gone = what.is_answered() && self.is_gone(home) && self.cores[from.index()].knows;
+        let arrived = match from == home || gone {
             true => sent,
             false => {
                 let flits = self.costs.flits_out * what.flits();
@@ -54,7 +56,8 @@ impl<P: Policy, L: Load> World<'_, P, L> {
             room: 0,
         };
         let id = self.keep(message);
-        self.agenda.enter(arrived, Event::Arrive(id));
+        let event = if gone { Event::GivenUp(id) } else { Event::Arrive(id) };
+        self.agenda.enter(arrived, event);
     }
 
     fn keep(&mut self, message: Message) -> u32 {
@@ -69,6 +72,9 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     /// A message is at its home.
     pub(super) fn arrive(&mut self, id: u32) {
         let Message { from, home, .. } = self.messages[id as usize];
+        if self.is_gone(home) {
+            return self.lose(id);
+        }
         if from == home {
             return self.enter(id);
         }
@@ -203,7 +209,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     fn service(&self, what: What, answer: Answer) -> u64 {
         let costs = &self.costs;
         let full = match self.setup.allocator {
-            Allocator::Microcoded => costs.full_exhaustive,
+            Allocator::Microcoded | Allocator::Common => costs.full_exhaustive,
             _ => costs.full_lazy,
         };
         let heap = match answer {
@@ -227,6 +233,9 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     /// The controller has performed it.
     pub(super) fn done(&mut self, id: u32) {
         let Message { from, home, what, answer, .. } = self.messages[id as usize];
+        if self.is_gone(home) {
+            return self.lose(id);
+        }
         let controller = &mut self.controllers[home.index()];
         if from != home {
             controller.at_work = false;
@@ -263,6 +272,9 @@ impl<P: Policy, L: Load> World<'_, P, L> {
     pub(super) fn answered(&mut self, id: u32) {
         let message = self.messages[id as usize];
         self.unused.push(id);
+        if self.is_gone(message.from) {
+            return;
+        }
         self.charge(&message);
         let Message { from, home, what, answer, room, .. } = message;
         let now = self.now;

@@ -18,6 +18,7 @@ fn setup(mesh: &str, allocator: Allocator, order: Order) -> Setup {
         warm_up: 20,
         events: 1500,
         least_per_node: 0,
+        failure: None,
     }
 }
 
@@ -294,6 +295,58 @@ fn a_run_ends_when_the_slowest_node_has_its_calls() {
         run_synthetic(&Setup { events: 64, least_per_node, ..slow }, 195).fewest_calls()
     };
     assert_eq!((fewest(0), fewest(3), fewest(9)), (0, 3, 9));
+}
+
+/// A central manager that fails stops every node for ever. Of distributed heaps those nodes stop that ask
+/// the failed one: with patience none does.
+#[test]
+fn a_node_that_fails_stops_who_waits_for_it() {
+    let aftermath = |allocator, patience| {
+        let node = HeapId::new(0).unwrap();
+        let failure = Failure { node, after: 800, watched: 400_000, patience };
+        let setup = Setup { failure: Some(failure), ..setup("3x3", allocator, Order::Index) };
+        let run = run_synthetic(&setup, 195);
+        assert_eq!(run, run_synthetic(&setup, 195));
+        run.aftermath.unwrap()
+    };
+    for (central, patience) in
+        [(Allocator::Master, 0), (Allocator::Global, 0), (Allocator::Master, 5_000)]
+    {
+        let found = aftermath(central, patience);
+        assert_eq!((found.left, found.going), (8, 0), "{central:?}: patience finds no memory");
+    }
+    for distributed in [Allocator::Microcoded, Allocator::Proposed] {
+        let (ever, patient) = (aftermath(distributed, 0), aftermath(distributed, 5_000));
+        assert!(ever.going < 8, "{distributed:?}: by index each full heap's search begins at H0");
+        assert_eq!(patient.going, 8, "{distributed:?}");
+        assert!(patient.after.1 > ever.after.1);
+    }
+}
+
+/// What leaves a heap out reads a hint or a bit, and reading costs.
+#[test]
+fn heaps_left_out_by_hint_or_summary_are_paid_for() {
+    let cycles = |costs: Costs, improve: Improve| {
+        let order = Order::Hinted;
+        let setup = Setup { costs, improve, ..setup("4x5", Allocator::Proposed, order) };
+        run_synthetic(&setup, 195).cycles.search
+    };
+    // So dear that a run that happens to go otherwise does not hide it.
+    let [free, dear] = [0, 5000].map(|c| Costs { c_hint: c, c_bit: c, ..Costs::default() });
+    for improve in [improvements()[1], improvements()[2]] {
+        assert!(cycles(dear, improve) > 2 * cycles(free, improve), "{improve:?}");
+    }
+}
+
+/// With one table for all nodes everybody asks H0 first, and waits there.
+#[test]
+fn one_table_for_all_waits_more_than_a_table_each() {
+    let share = |allocator| {
+        let run = run_synthetic(&setup("4x4", allocator, Order::Index), 195);
+        run.cycles.wait as f64 / run.cycles.total() as f64
+    };
+    let (own, common) = (share(Allocator::Microcoded), share(Allocator::Common));
+    assert!(common > 2.0 * own, "{own} {common}");
 }
 
 /// The accesses of a policy are its own where they are counted, and the table's where not.

@@ -99,6 +99,8 @@ impl Loaded {
         self.at = [0; COLUMNS];
         self.end = [0; COLUMNS];
         let raw_len = raw_len.min(MAX_RAW);
+        // No more than it takes: thousands of threads may each have a block open.
+        self.bytes.reserve_exact((raw_len + varint::WORD).saturating_sub(self.bytes.len()));
         self.bytes.resize(raw_len + varint::WORD, 0);
         let (mut at, mut filled) = (0, 0usize);
         while at < stored.len() {

@@ -10,30 +10,42 @@ use crate::event::{Api, Request};
 const SLOTS: usize = OP_RECENT as usize;
 const BUCKETS: usize = 1024;
 
-/// The decoder's table.
-pub(super) struct Recent {
-    slots: [Request; SLOTS],
-}
+/// What stands in a slot that no definition went to.
+static UNDEFINED: Request = Request { size: 0, align_log2: 0, api: Api::Malloc, usable: 0 };
 
-impl Default for Recent {
-    fn default() -> Self {
-        Self { slots: [Request::default(); SLOTS] }
-    }
+/// The decoder's table, as long as its highest slot in use: thousands of threads may be read at once, and most
+/// blocks have few requests.
+#[derive(Default)]
+pub(super) struct Recent {
+    slots: Vec<Request>,
 }
 
 impl Recent {
     #[inline]
     pub(super) fn named(&self, slot: u8) -> Option<&Request> {
-        self.slots.get(usize::from(slot))
+        match self.slots.get(usize::from(slot)) {
+            None if usize::from(slot) < SLOTS => Some(&UNDEFINED),
+            request => request,
+        }
     }
 
     pub(super) fn set(&mut self, slot: u8, request: Request) -> Option<()> {
-        *self.slots.get_mut(usize::from(slot))? = request;
+        let slot = usize::from(slot);
+        if slot >= self.slots.len() {
+            if slot >= SLOTS {
+                return None;
+            }
+            // Slots are taken in order: room for twice as many at a time, never for more than there are.
+            let room = (slot + 1).next_power_of_two().min(SLOTS);
+            self.slots.reserve_exact(room - self.slots.len());
+            self.slots.resize(slot + 1, UNDEFINED);
+        }
+        *self.slots.get_mut(slot)? = request;
         Some(())
     }
 
     pub(super) fn clear(&mut self) {
-        self.slots.fill(Request::default());
+        self.slots.clear();
     }
 }
 

@@ -42,7 +42,7 @@ struct Tally {
 }
 
 /// Writes a profile of all events that `records` gives: what was allocated in all, and what was
-/// live at the end. Returns the number of events.
+/// live at the end. `processes` are in the order of their ids. Returns the number of events.
 ///
 /// # Errors
 /// When reading or writing fails, or the caller stops it.
@@ -148,7 +148,8 @@ impl Tally {
 
 /// The frames of a sample, leaf first.
 fn frames(site: &Site, processes: &[ProcessInfo]) -> [String; 4] {
-    let info = processes.iter().find(|info| info.id == site.process);
+    let info = processes.binary_search_by_key(&site.process, |info| info.id);
+    let info = info.ok().and_then(|at| processes.get(at));
     let program = info.and_then(|info| info.command.first()).map_or("", String::as_str);
     let size = match site.class {
         0 => "0 B".to_owned(),

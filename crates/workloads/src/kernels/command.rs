@@ -22,7 +22,10 @@ pub struct Args {
     /// Slaves, a thread each; with one, a recorder hears which words each task touches.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub slaves: u16,
-    /// Columns of the picture; whole tiles of 8.
+    /// Rows and columns of a tile: of integral (else 8) and of matmul's blocks (else 6).
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(2..=48))]
+    pub side: Option<u16>,
+    /// Columns of the picture; whole tiles.
     #[arg(long, default_value_t = 128, value_name = "PIXELS")]
     pub width: u16,
     /// Rows.
@@ -36,16 +39,24 @@ pub struct Args {
 /// A picture that is not made of whole tiles.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (width, height) = (usize::from(args.width), usize::from(args.height));
-    let whole = |pixels: usize| pixels > 0 && pixels.is_multiple_of(8);
+    ensure!(
+        args.side.is_none() || args.kernel.takes_side(),
+        "--side is for integral and matmul: the tiles of {} have 8 x 8 pixels",
+        args.kernel.name()
+    );
+    let side = args.side.map_or(args.kernel.side(), usize::from);
+    // Matrix multiplication takes what whole blocks there are.
+    let tile = if args.kernel == Kernel::Matmul { 8 } else { side };
+    let whole = |pixels: usize| pixels > 0 && pixels.is_multiple_of(tile);
     ensure!(
         whole(width) && whole(height),
-        "a picture has whole tiles of 8 x 8 pixels, not {width} x {height}"
+        "a picture has whole tiles of {tile} x {tile} pixels, not {width} x {height}"
     );
     let (picture, farm) = (Picture::generated(width, height), Farm::new(args.slaves.into()));
     if args.slaves == 1 {
         farm.watch();
     }
-    let (result, right) = args.kernel.run(&farm, &picture);
+    let (result, right) = args.kernel.run(&farm, &picture, side);
     if args.slaves == 1 {
         farm.end_watch();
     }

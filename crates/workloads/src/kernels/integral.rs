@@ -7,59 +7,60 @@ use super::{Farm, Picture};
 use crate::access::{touch_each, touch_item};
 use std::cell::RefCell;
 
-const SIDE: usize = 8;
+/// Rows and columns of a tile, unless another side is wanted.
+pub const SIDE: usize = 8;
 
 struct Task {
     pixels: Box<[u8]>,
 }
 
-/// The integral image, by tiles of 8 x 8: a phase within them, one along rows, one along columns.
-pub fn sums(farm: &Farm, picture: &Picture) -> Vec<u64> {
+/// The integral image, by tiles of `side` x `side`: a phase within them, one along rows, one along columns.
+pub fn sums(farm: &Farm, picture: &Picture, side: usize) -> Vec<u64> {
     let (width, height) = (picture.width(), picture.height());
-    let (columns, bands) = (width / SIDE, height / SIDE);
+    let (columns, bands) = (width / side, height / side);
     let mut sums = vec![0_u64; width * height];
     // Sums within each tile.
     farm.phase(
         columns * bands,
         |task| {
-            let pixels = picture.tile(task % columns * SIDE, task / columns * SIDE, SIDE, 0);
+            let pixels = picture.tile(task % columns * side, task / columns * side, side, 0);
             Box::new(Task { pixels })
         },
-        |_, task| tile_sums(&task.pixels),
+        |_, task| tile_sums(&task.pixels, side),
         |task, tile: Box<[u16]>| {
             touch_each(&tile, false);
             for (i, &sum) in tile.iter().enumerate() {
-                let (x, y) = (task % columns * SIDE + i % SIDE, task / columns * SIDE + i / SIDE);
+                let (x, y) = (task % columns * side + i % side, task / columns * side + i / side);
                 sums[y * width + x] = sum.into();
                 touch_item(&sums, y * width + x, true);
             }
         },
     );
-    carry(farm, &mut sums, width, height);
+    carry(farm, &mut sums, (width, height), side);
     sums
 }
 
 /// Adds what lies left of each tile, row by row, and then what lies above, column by column. Each line is
 /// ended before the master takes up the next result, so that no more is alive than tasks are under way.
-fn carry(farm: &Farm, sums: &mut [u64], width: usize, height: usize) {
+fn carry(farm: &Farm, sums: &mut [u64], (width, height): (usize, usize), side: usize) {
     let sums = RefCell::new(sums);
     // The right edge of each tile of a row, carried along it: a line at a time.
     for (lines, tiles, step, line) in
-        [(height, width / SIDE, 1, width), (width, height / SIDE, width, 1)]
+        [(height, width / side, 1, width), (width, height / side, width, 1)]
     {
         farm.phase(
             lines,
-            |i| edges(&sums.borrow(), i * line, tiles, step),
+            |i| edges(&sums.borrow(), (i * line, step), tiles, side),
             |_, edges| prefix(&edges),
-            |i, before| add(&mut sums.borrow_mut(), i * line, step, &before),
+            |i, before| add(&mut sums.borrow_mut(), (i * line, step), &before, side),
         );
     }
 }
 
-/// The last item of each tile of the line that begins at `first`.
-fn edges(sums: &[u64], first: usize, tiles: usize, step: usize) -> Box<[u64]> {
+/// The last item of each tile of the line that begins at `first` and goes on by `step`.
+fn edges(sums: &[u64], (first, step): (usize, usize), tiles: usize, side: usize) -> Box<[u64]> {
     let edge = |k: usize| {
-        let at = first + (k * SIDE + SIDE - 1) * step;
+        let at = first + (k * side + side - 1) * step;
         touch_item(sums, at, false);
         sums[at]
     };
@@ -69,11 +70,11 @@ fn edges(sums: &[u64], first: usize, tiles: usize, step: usize) -> Box<[u64]> {
 }
 
 /// Adds to every item of a line what lies before its tile.
-fn add(sums: &mut [u64], first: usize, step: usize, before: &[u64]) {
+fn add(sums: &mut [u64], (first, step): (usize, usize), before: &[u64], side: usize) {
     for (k, add) in before.iter().enumerate() {
         touch_item(before, k, false);
-        for j in 0..SIDE {
-            let at = first + (k * SIDE + j) * step;
+        for j in 0..side {
+            let at = first + (k * side + j) * step;
             sums[at] += add;
             touch_item(sums, at, false);
             touch_item(sums, at, true);
@@ -96,12 +97,12 @@ fn prefix(items: &[u64]) -> Box<[u64]> {
     before
 }
 
-fn tile_sums(pixels: &[u8]) -> Box<[u16]> {
+fn tile_sums(pixels: &[u8], side: usize) -> Box<[u16]> {
     let mut sums: Box<[u16]> = pixels.iter().map(|&pixel| pixel.into()).collect();
     touch_each(pixels, false);
     touch_each(&sums, true);
-    for i in 0..SIDE * SIDE {
-        let (x, y) = (i % SIDE, i / SIDE);
+    for i in 0..side * side {
+        let (x, y) = (i % side, i / side);
         let read = |there: bool, back: usize| {
             if !there {
                 return 0;
@@ -109,8 +110,8 @@ fn tile_sums(pixels: &[u8]) -> Box<[u16]> {
             touch_item(&sums, i - back, false);
             sums[i - back]
         };
-        let (left, above) = (read(x > 0, 1), read(y > 0, SIDE));
-        let both = read(x > 0 && y > 0, SIDE + 1);
+        let (left, above) = (read(x > 0, 1), read(y > 0, side));
+        let both = read(x > 0 && y > 0, side + 1);
         sums[i] = read(true, 0) + left + above - both;
         touch_item(&sums, i, true);
     }

@@ -3,8 +3,8 @@
 use super::{Farm, Picture};
 use crate::access::{touch_each, touch_item};
 
-/// Rows and columns of a block.
-const SIDE: usize = 6;
+/// Rows and columns of a block, unless another side is wanted.
+pub const SIDE: usize = 6;
 
 /// Two blocks to multiply.
 struct Task {
@@ -12,21 +12,24 @@ struct Task {
     right: Box<[u16]>,
 }
 
-/// Rows and columns of the matrix: a whole number of blocks, at most 48.
-fn size(picture: &Picture) -> usize {
-    (picture.width().min(picture.height()) / SIDE * SIDE).min(8 * SIDE)
+/// The most rows and columns of the matrix.
+const MOST: usize = 48;
+
+/// Rows and columns of the matrix: a whole number of blocks.
+fn size(picture: &Picture, side: usize) -> usize {
+    picture.width().min(picture.height()).min(MOST) / side * side
 }
 
-/// The square of the matrix of the picture's upper left pixels.
-pub fn square(farm: &Farm, picture: &Picture) -> Vec<u64> {
-    let size = size(picture);
-    let blocks = size / SIDE;
+/// The square of the matrix of the picture's upper left pixels, in blocks of `side` x `side`.
+pub fn square(farm: &Farm, picture: &Picture, side: usize) -> Vec<u64> {
+    let size = size(picture, side);
+    let blocks = size / side;
     let block = |row: usize, column: usize| -> Box<[u16]> {
         let pixel = |i: usize| {
-            let (x, y) = (column * SIDE + i % SIDE, row * SIDE + i / SIDE);
+            let (x, y) = (column * side + i % side, row * side + i / side);
             picture.read(x as isize, y as isize).into()
         };
-        let block: Box<[u16]> = (0..SIDE * SIDE).map(pixel).collect();
+        let block: Box<[u16]> = (0..side * side).map(pixel).collect();
         touch_each(&block, true);
         block
     };
@@ -39,11 +42,11 @@ pub fn square(farm: &Farm, picture: &Picture) -> Vec<u64> {
                 let (left, right) = (block(task / blocks, inner), block(inner, task % blocks));
                 Box::new(Task { left, right })
             },
-            |_, task| multiply(&task.left, &task.right),
+            |_, task| multiply(&task.left, &task.right, side),
             |task, part: Box<[u32]>| {
                 touch_each(&part, false);
                 for (i, &value) in part.iter().enumerate() {
-                    let (x, y) = (task % blocks * SIDE + i % SIDE, task / blocks * SIDE + i / SIDE);
+                    let (x, y) = (task % blocks * side + i % side, task / blocks * side + i / side);
                     product[y * size + x] += u64::from(value);
                     changed(&product, y * size + x);
                 }
@@ -53,17 +56,17 @@ pub fn square(farm: &Farm, picture: &Picture) -> Vec<u64> {
     product
 }
 
-fn multiply(left: &[u16], right: &[u16]) -> Box<[u32]> {
-    let mut part = vec![0_u32; SIDE * SIDE].into_boxed_slice();
+fn multiply(left: &[u16], right: &[u16], side: usize) -> Box<[u32]> {
+    let mut part = vec![0_u32; side * side].into_boxed_slice();
     touch_each(&part, true);
-    for row in 0..SIDE {
-        for inner in 0..SIDE {
-            let value = u32::from(left[row * SIDE + inner]);
-            touch_item(left, row * SIDE + inner, false);
-            for column in 0..SIDE {
-                part[row * SIDE + column] += value * u32::from(right[inner * SIDE + column]);
-                touch_item(right, inner * SIDE + column, false);
-                changed(&part, row * SIDE + column);
+    for row in 0..side {
+        for inner in 0..side {
+            let value = u32::from(left[row * side + inner]);
+            touch_item(left, row * side + inner, false);
+            for column in 0..side {
+                part[row * side + column] += value * u32::from(right[inner * side + column]);
+                touch_item(right, inner * side + column, false);
+                changed(&part, row * side + column);
             }
         }
     }
@@ -77,8 +80,8 @@ fn changed<T>(list: &[T], index: usize) {
 }
 
 /// The same by its definition.
-pub fn plain(picture: &Picture) -> Vec<u64> {
-    let size = size(picture);
+pub fn plain(picture: &Picture, side: usize) -> Vec<u64> {
+    let size = size(picture, side);
     let at = |row: usize, column: usize| u64::from(picture.at(column as isize, row as isize));
     let cell = |i: usize| (0..size).map(|k| at(i / size, k) * at(k, i % size)).sum();
     (0..size * size).map(cell).collect()

@@ -58,13 +58,31 @@ impl Kernel {
         }
     }
 
-    /// Runs it on `picture`: a number that stands for its result, and whether it is the plain one.
-    pub fn run(self, farm: &Farm, picture: &Picture) -> (u64, bool) {
+    /// Rows and columns of its tiles, unless another side is wanted.
+    pub const fn side(self) -> usize {
+        match self {
+            Kernel::Matmul => matmul::SIDE,
+            Kernel::Integral => integral::SIDE,
+            Kernel::Fast | Kernel::Gaussian | Kernel::Quadtree => 8,
+        }
+    }
+
+    /// Whether its tiles can have another side.
+    pub const fn takes_side(self) -> bool {
+        matches!(self, Kernel::Matmul | Kernel::Integral)
+    }
+
+    /// Runs it on `picture` in tiles of `side`: a number that stands for its result, and whether it is the plain one.
+    pub fn run(self, farm: &Farm, picture: &Picture, side: usize) -> (u64, bool) {
         match self {
             Kernel::Fast => checked(fast::corners(farm, picture), &fast::plain(picture)),
             Kernel::Gaussian => checked(gaussian::blur(farm, picture), &gaussian::plain(picture)),
-            Kernel::Integral => checked(integral::sums(farm, picture), &integral::plain(picture)),
-            Kernel::Matmul => checked(matmul::square(farm, picture), &matmul::plain(picture)),
+            Kernel::Integral => {
+                checked(integral::sums(farm, picture, side), &integral::plain(picture))
+            }
+            Kernel::Matmul => {
+                checked(matmul::square(farm, picture, side), &matmul::plain(picture, side))
+            }
             Kernel::Quadtree => checked(quadtree::leaves(farm, picture), &quadtree::plain(picture)),
         }
     }
@@ -84,9 +102,19 @@ mod tests {
     fn every_kernel_finds_what_the_plain_one_finds_with_any_number_of_slaves() {
         let picture = Picture::generated(64, 48);
         for kernel in Kernel::ALL {
-            let found = [1, 2, 5].map(|slaves| kernel.run(&Farm::new(slaves), &picture));
+            let run = |slaves| kernel.run(&Farm::new(slaves), &picture, kernel.side());
+            let found = [1, 2, 5].map(run);
             assert!(found[0].1, "{kernel:?} differs from the plain computation");
             assert_eq!(found, [found[0]; 3], "{kernel:?}");
+        }
+    }
+
+    #[test]
+    fn tiles_of_another_side_give_the_same_result() {
+        let (picture, farm) = (Picture::generated(48, 48), Farm::new(2));
+        for kernel in Kernel::ALL.into_iter().filter(|kernel| kernel.takes_side()) {
+            let found = [4, 6, 8, 12].map(|side| kernel.run(&farm, &picture, side));
+            assert_eq!(found, [(found[0].0, true); 4], "{kernel:?}");
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Bars and curves of Unicode blocks, at most 80 columns wide; text may be wider.
+//! Bars and curves of Unicode blocks, at most 80 columns wide and no wider than the terminal; text may be wider.
 
 use freehold_lab::profile::{Bucket, Point};
 
 /// Columns of a page, but for text of any length.
 pub const WIDTH: usize = 80;
+/// Narrower than this, lines are longer than the terminal.
+pub const LEAST_WIDTH: usize = 60;
 const EIGHTHS_UP: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const EIGHTHS_RIGHT: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
@@ -17,6 +19,11 @@ pub struct Style {
 }
 
 impl Style {
+    /// Columns of everything that can choose.
+    pub fn width(self) -> usize {
+        self.columns.clamp(LEAST_WIDTH, WIDTH)
+    }
+
     /// A heading.
     pub fn heading(self, text: &str) -> String {
         self.wrap("1", text)

@@ -1,6 +1,6 @@
 //! The page that `freehold info` prints: figures, curves, histograms, threads, processes.
 
-use super::draw::{Row, Style, WIDTH, area, bar, doublings};
+use super::draw::{Row, Style, area, bar, doublings};
 use freehold_lab::human;
 use freehold_lab::profile::{Bucket, Figures, Point, ProcessProfile, Profile};
 use freehold_trace::{Begin, Ending, Header};
@@ -14,24 +14,25 @@ const CURVE_ROWS: usize = 7;
 /// Threads shown one by one.
 const MOST_THREADS: usize = 12;
 /// Processes shown one by one.
-const MOST_PROCESSES: usize = 20;
+pub const MOST_PROCESSES: usize = 20;
+/// Columns from which on threads stand further apart.
+const WIDE_THREADS: usize = 72;
+/// Columns from which on processes show what they held at their end.
+const WIDE_PROCESSES: usize = 80;
 /// Sizes listed.
 const MOST_SIZES: usize = 8;
 
-/// The page; `whole` shows the total of all processes.
-pub fn page(path: &Path, profile: &Profile, whole: bool, style: Style) -> String {
+/// The page, of a profile and the first [`MOST_PROCESSES`] of its processes.
+pub fn page(path: &Path, profile: &Profile, first: &[ProcessProfile], style: Style) -> String {
     let mut page = Page { out: String::new(), style, header: &profile.header };
     page.top(path, profile);
-    match &profile.processes[..] {
-        // Of several processes, the total has everything that can be added up.
-        [one] => page.figures(&one.figures, None),
-        [one, ..] if !whole => page.figures(&one.figures, None),
-        _ => page.figures(&profile.total.figures, Some(profile.total.seconds)),
-    }
-    if let [one] = &profile.processes[..] {
+    if let [one] = first {
+        page.figures(&one.figures, None);
         page.threads(one);
     } else {
-        page.processes(&profile.processes);
+        // Of several processes, the total has everything that can be added up.
+        page.figures(&profile.total.figures, Some(profile.total.seconds));
+        page.processes(first, profile.processes);
     }
     for note in &profile.header.notes {
         page.line(&format!("Note: {note}"));
@@ -56,8 +57,15 @@ impl Page<'_> {
         self.line(&format!("\n{heading}"));
     }
 
+    /// A label and what it says, in as many lines as the terminal makes of it.
     fn entry(&mut self, label: &str, text: &str) {
-        self.line(&format!("  {label:<LABEL$} {text}"));
+        let room = self.style.columns - LABEL - 3;
+        let (mut label, mut rest) = (label, text);
+        while let Some(end) = line_end(rest, room) {
+            self.line(&format!("  {label:<LABEL$} {}", &rest[..end]));
+            (label, rest) = ("", rest[end..].trim_start());
+        }
+        self.line(&format!("  {label:<LABEL$} {rest}"));
     }
 
     /// As many items on a line as fit; nothing where there are none.
@@ -65,7 +73,7 @@ impl Page<'_> {
         let mut label = label;
         let mut line = String::new();
         for item in items {
-            if LABEL + line.chars().count() + item.chars().count() + 6 > WIDTH {
+            if LABEL + line.chars().count() + item.chars().count() + 6 > self.style.width() {
                 self.entry(label, &format!("{line},"));
                 (label, line) = ("", String::new());
             }
@@ -100,7 +108,7 @@ impl Page<'_> {
                 &clip(&self.header.recorder.clone(), self.style.columns - LABEL - 3),
             );
         }
-        let processes = plural(profile.processes.len() as u64, "process", "processes");
+        let processes = plural(profile.processes as u64, "process", "processes");
         let threads = plural(total.threads, "thread", "threads");
         self.entry(
             "events",
@@ -198,7 +206,7 @@ impl Page<'_> {
 
     fn curve(&mut self, heading: &str, points: &[Point], until: f64, ends: (String, String)) {
         self.heading(heading);
-        let width = WIDTH - LABEL - 4;
+        let width = self.style.width() - LABEL - 4;
         let (rows, most) = area(points, until, width, CURVE_ROWS);
         for (i, row) in rows.iter().enumerate() {
             let label = if i == 0 { human::bytes(most) } else { String::new() };
@@ -219,8 +227,9 @@ impl Page<'_> {
             format!("  {:>LABEL$}  {:>9} {:>6} {:>10}", "from", "objects", "share", "bytes");
         let caption = self.style.dim(&caption);
         self.line(&caption);
+        let room = self.style.width() - 46;
         for row in rows {
-            let bar = self.style.ink(&bar(row.count as f64 / most as f64, 34));
+            let bar = self.style.ink(&bar(row.count as f64 / most as f64, room));
             let share = row.count as f64 / all as f64 * 100.0;
             let (label, count, bytes) =
                 (label(row.from), human::count(row.count), human::bytes(row.bytes));
@@ -238,7 +247,7 @@ impl Page<'_> {
         let list: Vec<String> = sizes.collect();
         let mut line = String::from("  most often:");
         for size in list {
-            if line.chars().count() + size.len() + 2 > WIDTH {
+            if line.chars().count() + size.len() + 2 > self.style.width() {
                 break;
             }
             let _ = write!(line, "  {size}");
@@ -268,22 +277,26 @@ impl Page<'_> {
             return;
         }
         self.heading("Threads");
-        let caption = format!(
-            "  {:>8} {:>10} {:>12} {:>12} {:>10} {:>14}",
-            "thread", "events", "allocations", "bytes", "frees", "of others'"
-        );
-        let caption = self.style.dim(&caption);
+        // As wide as their heads, and wider where there is room.
+        let gap = " ".repeat(if self.style.width() < WIDE_THREADS { 1 } else { 3 });
+        let line = |cells: [&str; 6]| {
+            let [thread, events, allocations, bytes, frees, others] = cells;
+            format!(
+                "  {thread:>6}{gap}{events:>8}{gap}{allocations:>11}{gap}{bytes:>10}{gap}{frees:>8}{gap}{others:>10}"
+            )
+        };
+        let heads = line(["thread", "events", "allocations", "bytes", "frees", "of others'"]);
+        let caption = self.style.dim(&heads);
         self.line(&caption);
         for thread in process.threads.iter().take(MOST_THREADS) {
-            self.line(&format!(
-                "  {:>8} {:>10} {:>12} {:>12} {:>10} {:>14}",
-                format!("T{}", thread.thread),
-                human::count(thread.events),
-                human::count(thread.allocations),
-                human::bytes(thread.allocated_bytes),
-                human::count(thread.frees),
-                human::count(thread.remote_frees),
-            ));
+            self.line(&line([
+                &format!("T{}", thread.thread),
+                &human::count(thread.events),
+                &human::count(thread.allocations),
+                &human::bytes(thread.allocated_bytes),
+                &human::count(thread.frees),
+                &human::count(thread.remote_frees),
+            ]));
         }
         self.and_more(process.threads.len(), MOST_THREADS, "threads");
         self.matrix(process);
@@ -298,42 +311,47 @@ impl Page<'_> {
         self.heading("Who frees whose objects");
         pairs.sort_by_key(|pair| std::cmp::Reverse(pair.frees));
         let most = pairs[0].frees;
+        let room = self.style.width() - 46;
         for pair in pairs.iter().take(MOST_THREADS) {
             let names = format!("T{} frees T{}'s", pair.by, pair.owner);
-            let bar = self.style.ink(&bar(pair.frees as f64 / most as f64, 30));
+            let bar = self.style.ink(&bar(pair.frees as f64 / most as f64, room.min(30)));
             let (frees, bytes) = (human::count(pair.frees), human::bytes(pair.bytes));
             self.line(&format!("  {names:<20} {frees:>9} {bytes:>11} {bar}"));
         }
         self.and_more(pairs.len(), MOST_THREADS, "pairs of threads");
     }
 
-    fn processes(&mut self, processes: &[ProcessProfile]) {
-        if processes.is_empty() {
+    fn processes(&mut self, first: &[ProcessProfile], all: usize) {
+        if first.is_empty() {
             return;
         }
         self.heading("Processes");
-        let caption = format!(
-            "  {:<5} {:>9} {:>10} {:>10} {:>10}  {:<11} {}",
-            "", "events", "allocated", "peak", "at end", "began", "command"
-        );
-        let caption = self.style.dim(&caption);
+        // Where there is little room, for the command rather than for what was left.
+        let is_wide = self.style.columns >= WIDE_PROCESSES;
+        let line = |cells: [&str; 7]| {
+            let [number, events, allocated, peak, end, began, command] = cells;
+            let end = if is_wide { format!(" {end:>10}") } else { String::new() };
+            format!(
+                "  {number:<5} {events:>9} {allocated:>10} {peak:>10}{end}  {began:<11} {command}"
+            )
+        };
+        let heads = line(["", "events", "allocated", "peak", "at end", "began", "command"]);
+        let caption = self.style.dim(&heads);
         self.line(&caption);
-        for process in processes.iter().take(MOST_PROCESSES) {
+        for process in first {
             let info = &process.process;
-            let line = format!(
-                "  {:<5} {:>9} {:>10} {:>10} {:>10}  {:<11} {}{}",
-                format!("P{}", info.id.0),
-                human::count(process.figures.events),
-                human::bytes(process.figures.allocated_bytes),
-                human::bytes(process.figures.peak.bytes),
-                human::bytes(process.figures.end_bytes),
-                began(info.begins, info.parent.map(|parent| parent.0)),
-                ended(info.ended),
-                shown(&info.command),
-            );
+            let line = line([
+                &format!("P{}", info.id.0),
+                &human::count(process.figures.events),
+                &human::bytes(process.figures.allocated_bytes),
+                &human::bytes(process.figures.peak.bytes),
+                &human::bytes(process.figures.end_bytes),
+                &began(info.begins, info.parent.map(|parent| parent.0)),
+                &format!("{}{}", ended(info.ended), shown(&info.command)),
+            ]);
             self.line(&clip(&line, self.style.columns));
         }
-        self.and_more(processes.len(), MOST_PROCESSES, "processes");
+        self.and_more(all, first.len(), "processes");
     }
 
     fn and_more(&mut self, all: usize, shown: usize, what: &str) {
@@ -371,6 +389,15 @@ fn plural(count: u64, one: &str, many: &str) -> String {
 fn shown(command: &[String]) -> String {
     let clean = |c: char| if c.is_control() { '·' } else { c };
     command.join(" ").chars().map(clean).collect()
+}
+
+/// Where to end the first of several lines of so many characters: at the last space that is not too late. `None` where
+/// the text fits, or has no such space.
+fn line_end(text: &str, room: usize) -> Option<usize> {
+    let (beyond, _) = text.char_indices().nth(room)?;
+    // A space that is the first character beyond will do, too.
+    let beyond = beyond + text[beyond..].chars().next().map_or(0, char::len_utf8);
+    text[..beyond].rfind(' ').filter(|end| *end > 0)
 }
 
 /// At most `width` characters, the last one … where some are left out.

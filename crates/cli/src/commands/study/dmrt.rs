@@ -4,14 +4,17 @@ use super::chosen::Chosen;
 use super::outputs::{Outputs, wrapped};
 use crate::ui;
 use anyhow::Result;
-use freehold_lab::studies::dmrt::{self, Plan, Results, RunError, Stage, Table};
+use freehold_lab::studies::dmrt::{
+    self, Plan, Results, RunError, SearchError, SearchMap, SearchStage, Stage, Table,
+};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 /// Attempts of each table with --quick.
-const QUICK: &[&str] = &["attempts=10"];
+const QUICK: &[&str] =
+    &["attempts=10", "search.points=100", "search.starts=1", "search.rounds=1", "search.confirm=3"];
 
 /// Simulate the four test cases of "DmRT for NUMA" and compare with what is published.
 ///
@@ -24,11 +27,12 @@ const QUICK: &[&str] = &["attempts=10"];
   freehold study dmrt --quick --out /tmp/quick
   freehold study dmrt --set machine.nodes=8 --set place.search=complete
   freehold study dmrt --set requests_from.source=app.fht    a recorded program's requests
+  freehold study dmrt --search --out readings               which settings would give the printed figures? (an hour)
   freehold study dmrt mine.toml                             a file that names only what differs
   freehold study dmrt --settings                            print every setting and its default
 
 In --out: report.html, results.json (the same bytes for the same settings) and attempts.parquet (a row \
-for every attempt).")]
+for every attempt). With --search: report.html, results.json and map.csv (a line for every reading).")]
 pub struct Args {
     #[command(flatten)]
     chosen: Chosen,
@@ -38,6 +42,10 @@ pub struct Args {
     /// Count the instructions of the allocators' calls, too, in one attempt of each case: minutes more.
     #[arg(long)]
     instructions: bool,
+    /// In place of the tables: move every setting that the chapter leaves open ([search] of the settings), and tell
+    /// which readings come near to what it prints.
+    #[arg(long, conflicts_with = "instructions")]
+    search: bool,
     /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/dmrt/results.rs).
     #[arg(long)]
     json: bool,
@@ -50,6 +58,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::new(&args.chosen.settings(dmrt::DEFAULT, QUICK)?)?;
+    if args.search {
+        return search(&args, &plan);
+    }
     let outputs = Outputs::in_folder(&args.out, Some("attempts.parquet"))?;
     let interrupted = ui::interrupted();
     let Some(mut results) = study(&plan, &interrupted)? else {
@@ -72,6 +83,48 @@ pub fn run(args: Args) -> Result<ExitCode> {
     outputs.write(&dmrt::page(&plan, &results, &command), &results)?;
     outputs.print(args.json, &results, |out| print(out, &results))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The search, its map and its page.
+fn search(args: &Args, plan: &Plan) -> Result<ExitCode> {
+    let outputs = Outputs::in_folder(&args.out, Some("map.csv"))?;
+    let interrupted = ui::interrupted();
+    let mut bar = ui::Progress::new("readings");
+    let mut progress = |_: SearchStage, done, total| bar.set(done, total);
+    let map = match dmrt::search(plan, &mut progress, &interrupted) {
+        Err(SearchError::Run(RunError::Interrupted)) => {
+            return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+        }
+        found => found?,
+    };
+    drop(bar);
+    outputs.write_rows(|to| dmrt::write_search_map(to, &map))?;
+    let command = args.chosen.command_line("dmrt") + " --search";
+    outputs.write(&dmrt::search_page(&map, &command), &map)?;
+    outputs.print(args.json, &map, |out| print_search(out, &map))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The answer, and the nearest reading for each aim.
+fn print_search(out: &mut dyn Write, map: &SearchMap) -> std::io::Result<()> {
+    for sentence in &map.answer {
+        writeln!(out, "{}", wrapped(sentence))?;
+    }
+    for best in &map.best {
+        writeln!(
+            out,
+            "\n{}: {:.1} points from its printed rows on average, at most {:.1} (no reading below {:.1}); {} of {} \
+             readings of the design within 5 of all\n{}",
+            best.aim,
+            best.mean,
+            best.largest,
+            best.least_possible,
+            best.near,
+            best.of,
+            wrapped(&best.changes.join(" "))
+        )?;
+    }
+    Ok(())
 }
 
 /// Runs with a progress bar; `None` when interrupted.
@@ -99,6 +152,13 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     }
     if let Some(counted) = &results.instructions {
         print_instructions(out, counted)?;
+    }
+    for gap in &results.gaps {
+        writeln!(
+            out,
+            "{:12} {:.1} points from the printed requests satisfied on average, at most {:.1}; {} of {} rows within 5",
+            gap.allocator, gap.mean, gap.largest, gap.near, gap.rows
+        )?;
     }
     for sentence in &results.answer {
         writeln!(out, "{}", wrapped(sentence))?;

@@ -45,7 +45,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-mesh")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/mesh/results.rs).
+    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/mesh/results.rs).
     #[arg(long)]
     json: bool,
     /// Run nothing but so many calls on the largest platform, everything improved, on one core, and print how

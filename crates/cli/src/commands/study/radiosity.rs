@@ -180,7 +180,7 @@ fn replay(
     interrupted: &AtomicBool,
 ) -> Result<Option<(Profiled, Vec<PolicyUse>)>> {
     let process = busiest(trace).context("the trace has no process")?;
-    let found = profile::profile(trace, Some(process), &mut |_, _| {}, interrupted)?;
+    let found = profile::profile(trace, Some(process), &mut |_| true, &mut |_, _| {}, interrupted)?;
     let Some(found) = found else { return Ok(None) };
     let total = found.total;
     let profiled = Profiled {

@@ -57,6 +57,7 @@ impl Region {
         if !is_clean(self.bank(at)) {
             return;
         }
+        self.leave_out(machine, at);
         let (page, record) = (machine.page_size(), self.record(at));
         purge_pages(machine, page, record, record + RECORD);
         let (first, tags) = (self.tags.start + self.first / super::UNIT * 8, at * TAGS);
@@ -73,7 +74,7 @@ impl Region {
 }
 
 /// Whether nothing of a bank is in use or resident.
-fn is_clean(bank: &Bank) -> bool {
+pub(super) fn is_clean(bank: &Bank) -> bool {
     bank.used | bank.dirty == 0
 }
 

@@ -31,6 +31,8 @@ pub struct Lazy {
     /// Remote heaps of this stage that were busy, and those that were passed over.
     busy: u32,
     passed: u32,
+    /// Heaps that the last step left out since they had said "full".
+    left_out: u32,
     rounds: u32,
     one_message: bool,
 }
@@ -52,7 +54,14 @@ impl Lazy {
     /// [`MAX_ROUNDS`]. `one_message`: a remote heap is asked by one message instead of two.
     pub fn new(rest: Walk, rounds: u32, one_message: bool) -> Lazy {
         let (at, rounds) = (rest.from(), rounds.min(MAX_ROUNDS));
-        Lazy { start: rest, rest, stage: Stage::Own, at, busy: 0, passed: 0, rounds, one_message }
+        let (stage, busy, passed, left_out) = (Stage::Own, 0, 0, 0);
+        Lazy { start: rest, rest, stage, at, busy, passed, left_out, rounds, one_message }
+    }
+
+    /// How many heaps the last step left out because they had said "full": a bit was read for each. What
+    /// `expects` reads for those that it is asked about, its caller knows. Neither is free of cost.
+    pub const fn left_out(&self) -> u32 {
+        self.left_out
     }
 
     /// The next step, after `answer` to the last one; without at the beginning and after a rest.
@@ -63,6 +72,7 @@ impl Lazy {
         full: &mut HeapSet<'_>,
         expects: impl Fn(HeapId) -> bool,
     ) -> Step {
+        self.left_out = 0;
         match answer {
             None if self.stage == Stage::Own => {
                 full.clear();
@@ -88,6 +98,7 @@ impl Lazy {
         };
         for heap in self.rest.by_ref() {
             if full.contains(heap) {
+                self.left_out += 1;
                 continue;
             }
             if self.stage == Stage::Expected && !expects(heap) {

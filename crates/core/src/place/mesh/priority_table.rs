@@ -4,6 +4,9 @@
 //! which the home waits for the lock, looks, and answers. A free walks it, too, until it meets the
 //! owner. Anagnostopoulos et al. 2011, as Koutras et al. 2016 describe it (section II). The rest of
 //! the list is any [`Order`](super::Order); the published one seems to be by index.
+//!
+//! A second reading: "a lot of nodes have the same nodes as targets". One list for all nodes, in which the
+//! own heap stands where its number puts it, is the list of the node that comes first in it.
 
 use super::{Answer, Ask, HeapId, Step, Walk};
 

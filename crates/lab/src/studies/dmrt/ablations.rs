@@ -6,6 +6,7 @@
 mod causes;
 
 use super::config::{Plan, PlanError};
+use super::gaps::{self, Gap};
 use super::measure::Row;
 use super::metrics::metric;
 use super::tables::{self, RunError};
@@ -54,6 +55,8 @@ pub struct Ablation {
     pub changes: &'static [&'static str],
     /// What moved.
     pub effects: Vec<Effect>,
+    /// How far the allocators are from what is printed with the change; empty where it did not run every table.
+    pub gaps: Vec<Gap>,
 }
 
 /// One figure before and after.
@@ -90,18 +93,20 @@ pub fn run(
         progress(i as u64, ABLATIONS.len() as u64);
         let Ok(changed) = spec.plan(plan) else { continue };
         let after = match tables::run(&changed, &mut |_, _| (), interrupted) {
-            Ok(found) => found.rows,
+            Ok(found) => found,
             Err(RunError::Interrupted) => return Err(RunError::Interrupted),
             Err(RunError::NoRoom { .. }) => continue,
         };
         let effects: Vec<Effect> =
-            spec.looks.iter().filter_map(|look| look.effect(rows, &after)).collect();
+            spec.looks.iter().filter_map(|look| look.effect(rows, &after.rows)).collect();
         if !effects.is_empty() {
+            let whole = changed.tables().count() == plan.tables().count();
             done.push(Ablation {
                 key: spec.key,
                 title: spec.title,
                 changes: spec.changes,
                 effects,
+                gaps: if whole { gaps::of_tables(&after.tables) } else { Vec::new() },
             });
         }
     }

@@ -1,5 +1,6 @@
 //! The study's settings, read and checked: what comes out can be run.
 
+use super::search::SearchKeys;
 use super::stream::{Stream, StreamError};
 use crate::human;
 use crate::models;
@@ -93,6 +94,8 @@ pub struct Plan {
     pub free_of_charge: u64,
     /// The cases.
     pub cases: Vec<Case>,
+    /// What a search moves, and how far it looks.
+    pub search: SearchKeys,
     background: Vec<u32>,
     background_shared: u32,
     /// What it was made of.
@@ -133,6 +136,7 @@ impl Plan {
             },
             free_of_charge: keys.what_if.free_of_charge.min(8),
             cases: keys.cases()?,
+            search: keys.search()?,
             background,
             background_shared: keys.background.shared,
             settings: settings.clone(),
@@ -170,6 +174,7 @@ struct Keys {
     time: Costs4,
     what_if: WhatIfKeys,
     cases: BTreeMap<String, CaseKeys>,
+    search: SearchKeys,
 }
 
 #[derive(Deserialize)]
@@ -346,6 +351,15 @@ impl Keys {
         let why = format!("small_below must be at most {most} and at most large_from");
         let params = params.ok_or_else(|| SettingsError::value("dmrt", why))?;
         Ok(params.with_second_look(keys.second_look).with_large_fit(large_fit))
+    }
+
+    fn search(&self) -> Result<SearchKeys, SettingsError> {
+        let keys = &self.search;
+        number("search.points", keys.points, MOST)?;
+        number("search.screen", keys.screen, MOST)?;
+        number("search.finalists", keys.finalists, 1000)?;
+        number("search.confirm", keys.confirm, MOST)?;
+        Ok(keys.clone())
     }
 
     fn cases(&self) -> Result<Vec<Case>, SettingsError> {

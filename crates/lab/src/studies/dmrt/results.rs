@@ -3,6 +3,7 @@
 use super::ablations::{self, Ablation};
 use super::account::{Evidence, Finding};
 use super::config::Plan;
+use super::gaps::{self, Gap};
 use super::instructions::Instructions;
 use super::measure::Row;
 use super::orders::{self, Verdict};
@@ -27,6 +28,8 @@ pub struct Results {
     pub answer: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
+    /// How far the printed allocators are from what is printed.
+    pub gaps: Vec<Gap>,
     /// The chapter's claims.
     pub verdicts: Vec<Verdict>,
     /// What one change each makes of it.
@@ -73,6 +76,7 @@ pub fn study(
         study: "dmrt",
         settings: plan.settings.to_json(),
         answer,
+        gaps: gaps::of_tables(&found.tables),
         tables: found.tables,
         verdicts,
         ablations,

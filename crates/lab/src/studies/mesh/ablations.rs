@@ -11,9 +11,17 @@ use freehold_sim::mesh::Allocator;
 /// The four kernels that the letter has figures of.
 pub const PUBLISHED_KERNELS: [&str; 4] = ["fast", "gaussian", "integral", "matmul"];
 
+/// The same with two of them in tiles of another side.
+pub const OTHER_TILES: [&str; 4] = ["fast", "gaussian", "integral, 4 x 4", "matmul, 4 x 4"];
+
 /// Allocators whose waiting is compared.
-pub const WAITING: [Allocator; 4] =
-    [Allocator::Global, Allocator::Master, Allocator::Microcoded, Allocator::Proposed];
+pub const WAITING: [Allocator; 5] = [
+    Allocator::Global,
+    Allocator::Master,
+    Allocator::Common,
+    Allocator::Microcoded,
+    Allocator::Proposed,
+];
 
 /// Every kernel served by the master, at every cost of an access.
 pub fn computing(plan: &Plan) -> Vec<Cell> {
@@ -41,7 +49,7 @@ pub fn costs_of_computing(plan: &Plan) -> Vec<u64> {
 pub fn in_c(plan: &Plan) -> Vec<Cell> {
     let Some(&mesh) = plan.platforms.first() else { return Vec::new() };
     let private = Cell::plain(mesh, Allocator::Private, Order::Index);
-    let loads = || std::iter::once(None).chain((0..plan.programs.len()).map(Some));
+    let loads = || std::iter::once(None).chain((0..plan.kernels).map(Some));
     let of = |&policy: &&'static str| {
         let private = private.clone().with(policy);
         loads().map(move |program| Cell { program, ..private.clone() })

@@ -1,11 +1,12 @@
 //! The study's settings, read and checked: what comes out can be run.
 
 use super::improve::Improvement;
-use super::programs::{ProgramError, programs};
+use super::programs::{ProgramError, in_other_tiles, programs};
 use crate::models;
 use crate::studies::settings::{Settings, SettingsError};
+use freehold_core::place::mesh::HeapId;
 use freehold_core::place::mesh::{MAX_BATCH, MAX_PAGE, MAX_ROUNDS, Mesh, Order, Pages, SpaceMap};
-use freehold_sim::mesh::{Costs, Improve, MIN_HEAP, Program, Synthetic};
+use freehold_sim::mesh::{Costs, Failure, Improve, MIN_HEAP, Program, Synthetic};
 use serde::Deserialize;
 
 /// The study as it ships: the schema and the default of every setting.
@@ -61,8 +62,10 @@ pub struct Plan {
     pub improve: Improve,
     /// Those that the plots call improved.
     pub improved: Vec<Improvement>,
-    /// The recorded kernels.
+    /// The recorded kernels; from `kernels` on, those in tiles of another side.
     pub programs: Vec<Program>,
+    /// How many are the kernels as they are.
+    pub kernels: usize,
     /// Cycles that a program computes for each of its accesses.
     pub cycles_per_access: u64,
     /// Others, to see what they make of the shares.
@@ -73,6 +76,8 @@ pub struct Plan {
     pub general_purpose: Vec<&'static str>,
     /// Pauses between calls, to see where waiting comes from.
     pub thinks: Vec<u64>,
+    /// The first node fails: when, for how long it is watched, and how patient the others are.
+    pub failure: Failure,
     /// What it was made of.
     pub settings: Settings,
 }
@@ -96,6 +101,7 @@ struct Keys {
     kernels: KernelKeys,
     in_c: InCKeys,
     waiting: WaitingKeys,
+    failure: FailureKeys,
     load: LoadKeys,
     costs: Costs,
 }
@@ -133,6 +139,26 @@ struct WaitingKeys {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct FailureKeys {
+    after: u64,
+    watched: u64,
+    patience: u64,
+}
+
+impl FailureKeys {
+    fn read(&self) -> Result<Failure, SettingsError> {
+        let Some(node) = HeapId::new(0) else { unreachable!("there is a first node") };
+        Ok(Failure {
+            node,
+            after: within("failure.after", self.after, 1, MOST_EVENTS)?,
+            watched: within("failure.watched", self.watched, 1, MOST_EVENTS)?,
+            patience: within("failure.patience", self.patience, 1, MOST_EVENTS)?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LoadKeys {
     heap_bytes: u64,
     heavy_percent: u64,
@@ -150,6 +176,14 @@ impl Plan {
     /// The first setting that makes no sense, by name, with the reason and what would.
     pub fn new(settings: &Settings) -> Result<Plan, PlanError> {
         let keys: Keys = settings.read()?;
+        let kernels = match keys.kernels.run {
+            true => programs(keys.load.heap_bytes / 2)?,
+            false => Vec::new(),
+        };
+        let in_other_tiles = match keys.kernels.run {
+            true => in_other_tiles(keys.load.heap_bytes / 2)?,
+            false => Vec::new(),
+        };
         keys.costs.check().map_err(|why| SettingsError::value("costs", why))?;
         let plan = Plan {
             seed: keys.seed,
@@ -168,10 +202,8 @@ impl Plan {
             costs: keys.costs,
             improve: keys.improve.read()?,
             improved: improved(&keys.improve.improved)?,
-            programs: match keys.kernels.run {
-                true => programs(keys.load.heap_bytes / 2)?,
-                false => Vec::new(),
-            },
+            kernels: kernels.len(),
+            programs: [kernels, in_other_tiles].concat(),
             cycles_per_access: computing(
                 "kernels.cycles_per_access",
                 keys.kernels.cycles_per_access,
@@ -186,6 +218,7 @@ impl Plan {
             thinks: each(&keys.waiting.think, |&think| {
                 within("waiting.think", think, 0, MOST_THINK)
             })?,
+            failure: keys.failure.read()?,
             settings: settings.clone(),
         };
         plan.check_heaps()?;

@@ -8,7 +8,7 @@ use crate::studies::statistics::Summary;
 use freehold_core::place::mesh::{Mesh, Order};
 use freehold_core::policy::{Policy, Visitor};
 use freehold_sim::mesh::{
-    Allocator, BadRun, Program, ProgramLoad, Run, Setup, Synthetic, SyntheticLoad, run,
+    Allocator, BadRun, Failure, Program, ProgramLoad, Run, Setup, Synthetic, SyntheticLoad, run,
 };
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -145,6 +145,9 @@ pub struct Entry {
     pub mean: Row,
     /// Half the 95 % interval of the mean of `cycles`.
     pub half_width: f64,
+    /// Every run, in the order of their seeds.
+    #[serde(skip)]
+    pub runs: Vec<Row>,
     /// The nodes of the first run: messages served for others, per call of the run.
     #[serde(skip)]
     pub served: Vec<f64>,
@@ -234,13 +237,23 @@ fn counting(
     counted: (u64, u64),
 ) -> Result<(Row, Run), RunError> {
     let program = cell.program.and_then(|at| plan.programs.get(at));
-    let (warm_up, events, least_per_node) = match program {
+    let think = thinking(plan, cell);
+    let run = perform(plan, cell, repeat, &setup(plan, cell, counted))?;
+    Ok((row(plan, cell, repeat, program, think, &run), run))
+}
+
+/// Cycles between calls: of a program for each access.
+fn thinking(plan: &Plan, cell: &Cell) -> u64 {
+    let usual = if cell.program.is_some() { plan.cycles_per_access } else { plan.load.think };
+    cell.think.unwrap_or(usual)
+}
+
+fn setup(plan: &Plan, cell: &Cell, counted: (u64, u64)) -> Setup {
+    let (warm_up, events, least_per_node) = match cell.program {
         Some(_) => (0, u64::MAX, 0),
         None => (plan.warm_up_per_node, counted.0, counted.1),
     };
-    let usual = if program.is_some() { plan.cycles_per_access } else { plan.load.think };
-    let think = cell.think.unwrap_or(usual);
-    let setup = Setup {
+    Setup {
         mesh: cell.mesh,
         heap_bytes: plan.load.heap_bytes,
         allocator: cell.allocator,
@@ -252,17 +265,31 @@ fn counting(
         warm_up,
         events,
         least_per_node,
-    };
+        failure: None,
+    }
+}
+
+fn perform(plan: &Plan, cell: &Cell, repeat: u64, setup: &Setup) -> Result<Run, RunError> {
+    let (program, think) =
+        (cell.program.and_then(|at| plan.programs.get(at)), thinking(plan, cell));
     let load = match program {
         Some(program) => Source::Program(program, think),
         None => Source::Synthetic(Synthetic { seed: plan.seed + repeat, think, ..plan.load }),
     };
     let policy = cell.policy.unwrap_or(plan.policy);
-    let found = models::dispatch(policy, Running(&setup, load));
+    let found = models::dispatch(policy, Running(setup, load));
     let failed =
         |why| RunError::Bad { cell: format!("{} on {}", cell.allocator.name(), cell.mesh), why };
-    let run = found.unwrap_or(Ok(Run::default())).map_err(failed)?;
-    Ok((row(plan, cell, repeat, program, think, &run), run))
+    found.unwrap_or(Ok(Run::default())).map_err(failed)
+}
+
+/// One run in which the first node fails, as the plan has it but for the patience of the others.
+///
+/// # Errors
+/// It could not begin.
+pub fn failing(plan: &Plan, cell: &Cell, repeat: u64, patience: u64) -> Result<Run, RunError> {
+    let failure = Some(Failure { patience, ..plan.failure });
+    perform(plan, cell, repeat, &Setup { failure, ..setup(plan, cell, (0, 0)) })
 }
 
 fn row(
@@ -338,6 +365,7 @@ fn entry(runs: &[&(Row, Run)]) -> Option<Entry> {
     Some(Entry {
         mean,
         half_width: of(|row| row.cycles).half_width,
+        runs: rows().cloned().collect(),
         served: run.nodes.iter().map(|node| per(node.served, run.events)).collect(),
         links: run.nodes.iter().map(|node| per(node.links, 4 * run.elapsed)).collect(),
     })

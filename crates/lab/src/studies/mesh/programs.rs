@@ -19,6 +19,13 @@ const TRACES: [(&str, &[u8]); 5] = [
     ("quadtree", include_bytes!("../../../../../studies/mesh/quadtree.fht")),
 ];
 
+/// Two of them in tiles of another side: recorded with `--side 4`, and `--side 6 --width 126`.
+const OTHER_TILES: [(&str, &[u8]); 3] = [
+    ("integral, 4 x 4", include_bytes!("../../../../../studies/mesh/integral-4.fht")),
+    ("integral, 6 x 6", include_bytes!("../../../../../studies/mesh/integral-6.fht")),
+    ("matmul, 4 x 4", include_bytes!("../../../../../studies/mesh/matmul-4.fht")),
+];
+
 /// A trace that is no program of tasks.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
@@ -41,6 +48,14 @@ pub enum ProgramError {
 /// See [`ProgramError`].
 pub fn programs(most: u64) -> Result<Vec<Program>, ProgramError> {
     TRACES.iter().map(|&(name, bytes)| program(name, bytes, most)).collect()
+}
+
+/// Those whose tiles have another side; as [`programs`].
+///
+/// # Errors
+/// See [`ProgramError`].
+pub fn in_other_tiles(most: u64) -> Result<Vec<Program>, ProgramError> {
+    OTHER_TILES.iter().map(|&(name, bytes)| program(name, bytes, most)).collect()
 }
 
 fn program(name: &'static str, bytes: &[u8], most: u64) -> Result<Program, ProgramError> {
@@ -150,7 +165,7 @@ mod tests {
     /// gone when the task is.
     #[test]
     fn every_kernel_is_tasks_of_three_parts() {
-        for program in programs(1024).unwrap() {
+        for program in [programs(1024).unwrap(), in_other_tiles(1024).unwrap()].concat() {
             let tasks: Vec<&Task> = program.phases.iter().flatten().collect();
             assert!(tasks.len() >= 64, "{}: {} tasks", program.name, tasks.len());
             let mut live = vec![false; program.objects as usize];

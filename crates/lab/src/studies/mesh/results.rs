@@ -2,6 +2,7 @@
 
 use super::ablations;
 use super::config::Plan;
+use super::failure::{self, Failed};
 use super::improve;
 use super::measure::{self, Cell, Entry, Row, RunError};
 use super::verdicts::{self, Verdict};
@@ -11,7 +12,7 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The file of results. A function of the settings alone: no clock and no machine enters it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -36,6 +37,8 @@ pub struct Results {
     pub in_c: Vec<Entry>,
     /// Allocators by the pauses between calls.
     pub waiting: Vec<Entry>,
+    /// The first node fails: who goes on.
+    pub failures: Vec<Failed>,
     /// Every run: exported, not printed.
     #[serde(skip)]
     pub rows: Vec<Row>,
@@ -85,7 +88,7 @@ pub fn find_load<'a>(
 /// The cells of the kernels: each on every published platform, and what its master alone would cost.
 fn of_programs(plan: &Plan) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for program in 0..plan.programs.len() {
+    for program in 0..plan.kernels {
         for &mesh in &plan.platforms {
             let plain = |allocator| Cell::plain(mesh, allocator, Order::Index).of(program);
             let all =
@@ -119,18 +122,21 @@ pub fn study(
     verdicts.extend(verdicts::kernels(plan, &entries));
     verdicts.extend(verdicts::shares(plan, &entries));
     verdicts.extend(verdicts::in_c(plan, &entries, &in_c));
+    verdicts.extend(verdicts::other_readings(plan, &computing, &waiting));
     let goals = verdicts::goals(plan, &entries);
+    let failures = failure::failures(plan, interrupted)?;
     Ok(Results {
         schema_version: SCHEMA_VERSION,
         study: "mesh",
         settings: plan.settings.to_json(),
-        answer: verdicts::answer(&verdicts, &goals),
+        answer: verdicts::answer(&verdicts, &goals, &failures),
         verdicts,
         goals,
         entries,
         computing,
         in_c,
         waiting,
+        failures,
         rows,
     })
 }

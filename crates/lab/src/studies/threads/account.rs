@@ -5,6 +5,7 @@ use super::heaps::{Blocks, Fit, Sharing};
 use super::published;
 use super::results::Results;
 use super::tables::{Curve, Growth, is_the_papers};
+use crate::studies::class;
 use serde::Serialize;
 
 /// Whether a conclusion holds here.
@@ -17,6 +18,8 @@ pub enum Verdict {
     InPart,
     /// It does not.
     Fails,
+    /// This machine cannot tell: it has fewer processors than the conclusion is about.
+    Undecidable,
     /// Too little was measured.
     Unknown,
 }
@@ -28,7 +31,17 @@ impl Verdict {
             Verdict::Holds => "holds",
             Verdict::InPart => "holds in part",
             Verdict::Fails => "does not hold here",
+            Verdict::Undecidable => "undecidable on this machine",
             Verdict::Unknown => "not measured",
+        }
+    }
+
+    /// As found, where the machine has as many processors as the conclusion is about threads. With fewer only what
+    /// holds all the same is said.
+    fn on(self, processors: usize, threads: usize) -> Verdict {
+        match self {
+            Verdict::Fails | Verdict::InPart if processors < threads => Verdict::Undecidable,
+            found => found,
         }
     }
 
@@ -100,6 +113,9 @@ pub fn times(curve: &Curve) -> Option<(f64, At, At)> {
     Some((one, (best.threads, best.time_ns.mean), (last.threads, last.time_ns.mean)))
 }
 
+/// The threads that the paper found best, and measured everything else on.
+const PAPERS_BEST: usize = 4;
+
 /// Differences below this share are called none: no fewer than the intervals of three runs allow.
 const NOTABLE: f64 = 0.05;
 
@@ -122,7 +138,7 @@ fn falls_then_rises(results: &Results) -> Finding {
     }
     Finding {
         claim: "The runtime decreases, and after the optimal number of threads gradually increases.",
-        verdict: Verdict::of(hold, parts.len()),
+        verdict: Verdict::of(hold, parts.len()).on(results.processors, PAPERS_BEST),
         text: join(parts) + " Published: 1250 ms, least 826 ms on 4, 1390 ms on 20 (first fit).",
         cause: causes::of_rise_and_fall(results),
     }
@@ -137,7 +153,11 @@ fn four_threads(results: &Results) -> Finding {
     }
     Finding {
         claim: "Four threads are best.",
-        verdict: Verdict::of(four, parts.len()),
+        // Four threads can be best by chance on fewer processors: that would say nothing either.
+        verdict: match results.processors {
+            few if few < PAPERS_BEST && !parts.is_empty() => Verdict::Undecidable,
+            _ => Verdict::of(four, parts.len()),
+        },
         text: format!("Best numbers under the paper's lock: {}", join(parts)),
         cause: causes::of_the_best_number(results),
     }
@@ -180,7 +200,10 @@ fn scale_alike(results: &Results) -> Finding {
     let alike = wide.iter().filter(|spread| **spread <= 0.1).count();
     Finding {
         claim: "Multi-threading does not affect the fits differently.",
-        verdict: Verdict::of(alike, wide.len()),
+        verdict: match results.processors {
+            few if few < PAPERS_BEST && !wide.is_empty() => Verdict::Undecidable,
+            _ => Verdict::of(alike, wide.len()),
+        },
         text: join(text) + " Published on 4 threads: 1.52, 1.51 and 1.52.",
         cause: causes::of_alike(results),
     }
@@ -269,6 +292,27 @@ fn longer_lists(results: &Results) -> Finding {
     }
 }
 
+/// Figure 14 beside lists that are cut to the byte, which the published ones seem to be.
+fn to_the_byte(results: &Results) -> String {
+    let each = results.figure_14.iter().map(|one| {
+        format!(
+            "{} {:.0} ({}; published {:.0}, in multiples of 16 bytes {:.0})",
+            one.fit,
+            one.to_the_byte.mean,
+            one.class.name(),
+            one.published,
+            one.to_sixteen.mean
+        )
+    });
+    let after_ten = results.figure_14.iter().zip(each).filter(|(one, _)| one.iterations == 10);
+    let parts: Vec<String> = after_ten.map(|(_, text)| text).collect();
+    let all = class::counted(results.figure_14.iter().map(|one| one.class));
+    format!(
+        "Free blocks after ten iterations of lists that are cut to the byte, as the paper's: {} Of figure 14, {all}.",
+        join(parts)
+    )
+}
+
 fn same_fragmentation(results: &Results) -> Finding {
     let of = |sharing: Sharing, fit: Fit| {
         results.iterations.iter().find(move |growth| {
@@ -309,10 +353,11 @@ fn same_fragmentation(results: &Results) -> Finding {
         claim: "Despite the fit, it will hold the same amount of fragmentation.",
         verdict,
         text: format!(
-            "{} Between the fits: {}. Published, worst over best fit at 10, 50 and 100 iterations: {}.",
+            "{} Between the fits: {}. Published, worst over best fit at 10, 50 and 100 iterations: {}. {}",
             join(parts),
             if alike { "the same" } else { "not the same" },
-            spread.join(", ")
+            spread.join(", "),
+            to_the_byte(results)
         ),
         cause: causes::of_the_fragmentation(results),
     }

@@ -42,12 +42,19 @@ pub fn answer(results: &Results, rows: Rows<'_>, mallocs: &[String]) -> Vec<Stri
         "This machine has {} processors: what is said of more threads is said of threads that wait for one.",
         results.processors
     ));
+    answer.extend(results.refused.clone());
     answer.extend(heap_a_thread(results));
     answer.extend(against_locks(rows));
     answer.extend(freehold(rows, mallocs));
     let holds = results.account.iter().filter(|f| f.verdict == Verdict::Holds).count();
     if !results.account.is_empty() {
-        answer.push(format!("Of the paper's conclusions {holds} hold here; the account says why."));
+        let open = results.account.iter().filter(|f| f.verdict == Verdict::Undecidable).count();
+        answer.push(format!(
+            "Of the paper's {} conclusions {holds} hold here, and {open} cannot be decided with {} processors; the account \
+             says why.",
+            results.account.len(),
+            results.processors
+        ));
     }
     answer
 }

@@ -2,6 +2,7 @@
 
 use super::account::{self, Finding};
 use super::answer;
+use super::byte_exact::{self, Counting, FreeBlocks};
 use super::measure::{Left, Measured};
 use super::plan::{Experiment, Plan};
 use super::rows::Rows;
@@ -31,12 +32,16 @@ pub struct Results {
     pub threads: Vec<Curve>,
     /// In the long run, with coalescing.
     pub steady: Vec<Curve>,
-    /// Heaps a thread and the loop, turn by turn.
+    /// Heaps a thread and the loop, turn by turn; none where the measurement was refused.
     pub turns: Vec<Turned>,
+    /// Why the turns were refused.
+    pub refused: Option<String>,
     /// The published curves.
     pub published: Vec<PublishedCurve>,
     /// The second and third experiment.
     pub iterations: Vec<Growth>,
+    /// Figure 14 on lists that are cut to the byte: a function of the settings.
+    pub figure_14: Vec<FreeBlocks>,
     /// The second with more lengths to draw from: an ablation.
     pub lengths: Vec<Growth>,
     /// From how many allocations on threads are faster.
@@ -62,15 +67,21 @@ impl Results {
             account: Vec::new(),
             threads: tables::curves(rows, Experiment::Threads, mallocs),
             steady: tables::curves(rows, Experiment::Steady, mallocs),
-            turns: turns::turned(rows, plan.turns()),
+            turns: Vec::new(),
+            refused: None,
             published: tables::published_curves(),
             iterations: tables::growths(rows, Experiment::Iterations, mallocs),
+            figure_14: byte_exact::figure_14(&Counting::of(&plan.settings)),
             lengths: tables::growths(rows, Experiment::Lengths, mallocs),
             allocations: tables::sweeps(rows, plan, mallocs),
             series: tables::series(rows, mallocs),
             calls: tables::calls(rows, mallocs),
             left: measured.left.clone(),
         };
+        match turns::refused(turns::turned(rows, plan.turns()), results.processors) {
+            Ok(turned) => results.turns = turned,
+            Err(why) => results.refused = Some(why),
+        }
         results.account = account::account(&results);
         results.answer = answer::answer(&results, rows, mallocs);
         results

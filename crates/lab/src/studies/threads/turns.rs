@@ -153,6 +153,28 @@ pub fn turned(rows: Rows<'_>, turns: Turns) -> Vec<Turned> {
         .collect()
 }
 
+/// How far above what its processors can give a gain may seem to be, by chance.
+const SLACK: f64 = 1.10;
+
+/// Refuses turns in which the loop, which shares nothing, gained more than there are processors: what disturbed it
+/// disturbed the heaps in the same turns, too.
+///
+/// # Errors
+/// Why, in a sentence.
+pub fn refused(turned: Vec<Turned>, processors: usize) -> Result<Vec<Turned>, String> {
+    let looped = turned.iter().find(|one| one.on.fit.is_none());
+    let Some(looped) = looped else { return Ok(turned) };
+    let possible = looped.threads.min(processors) as f64;
+    if looped.gain.median <= SLACK * possible {
+        return Ok(turned);
+    }
+    Err(format!(
+        "The turns are refused: a loop without allocations seemed to speed up by {:.2} on {} threads of {} processors, \
+         which cannot be. Something else used this machine; nothing is said of heaps a thread against the loop.",
+        looped.gain.median, looped.threads, processors
+    ))
+}
+
 /// The gain of every turn that has both its slices.
 fn of_turns(rows: Rows<'_>, subject: &Subject, threads: usize) -> Vec<(u32, f64)> {
     let one = rows.on_threads(Experiment::Turns, subject, 1);
@@ -213,6 +235,22 @@ mod tests {
         assert_eq!((looped.of_loop.low, looped.of_loop.high), (1.0, 1.0));
         assert!(near(ours.of_loop.median, 0.9) && near(ours.of_loop.high, 0.9), "{ours:?}");
         assert!(near(ours.of_loop.low, 0.6) && ours.of_loop_each.len() == 6, "{ours:?}");
+    }
+
+    /// On a busy machine the loop once "sped up" by 2.87 on 2 processors, and shares of it were reported.
+    #[test]
+    fn a_gain_that_cannot_be_is_refused() {
+        let loop_of = |ns: f64| {
+            let runs = 0..TURNS.processes * TURNS.times;
+            let rows: Vec<Row> = runs
+                .flat_map(|run| [row(&Subject::Loop, 1, run, 1e6), row(&Subject::Loop, 2, run, ns)])
+                .collect();
+            turned(Rows(&rows), TURNS)
+        };
+        let said = refused(loop_of(2e6 / 2.87), 2).unwrap_err();
+        assert!(said.contains("speed up by 2.87 on 2 threads of 2 processors"), "{said}");
+        assert_eq!(refused(loop_of(2e6 / 1.97), 2).unwrap().len(), 1);
+        assert!(refused(loop_of(2e6 / 1.97), 1).is_err(), "two threads on one processor");
     }
 
     #[test]

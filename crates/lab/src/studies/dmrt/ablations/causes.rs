@@ -81,6 +81,18 @@ pub(super) const ABLATIONS: &[Spec] = &[
         ],
     },
     Spec {
+        key: "shared-256M",
+        title: "Eight times the shared memory, the nodes' as they are",
+        changes: &["machine.shared=256M"],
+        looks: EVERY_TABLE,
+    },
+    Spec {
+        key: "half-and-256M",
+        title: "Half the nodes' memory, eight times the shared",
+        changes: &["machine.capacity=8M", "machine.shared=256M"],
+        looks: EVERY_TABLE,
+    },
+    Spec {
         key: "no-large",
         title: "No requests of 2 MiB and more",
         changes: &["sizes.large.weight=0"],
@@ -126,6 +138,25 @@ pub(super) const ABLATIONS: &[Spec] = &[
             look(3, 1000, "time", "tcmalloc", Against::Over("dmrt")),
         ],
     },
+];
+
+/// DmRT and dlmalloc in each of the twelve tables, by case and then load.
+const EVERY_TABLE: &[Look] = &[
+    satisfied(1, 100, "dmrt"),
+    satisfied(1, 1000, "dmrt"),
+    satisfied(1, 2000, "dmrt"),
+    satisfied(2, 100, "dmrt"),
+    satisfied(2, 1000, "dmrt"),
+    satisfied(2, 2000, "dmrt"),
+    satisfied(3, 100, "dmrt"),
+    satisfied(3, 1000, "dmrt"),
+    satisfied(3, 2000, "dmrt"),
+    satisfied(4, 100, "dmrt"),
+    satisfied(4, 1000, "dmrt"),
+    satisfied(4, 2000, "dmrt"),
+    satisfied(1, 1000, "dlmalloc"),
+    satisfied(3, 1000, "dlmalloc"),
+    satisfied(4, 1000, "dlmalloc"),
 ];
 
 const fn look(

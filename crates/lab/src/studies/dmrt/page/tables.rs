@@ -1,8 +1,10 @@
 //! The numbers behind the pictures, as tables.
 
 use super::super::ablations::{Ablation, Effect};
+use super::super::gaps::{Gap, NEAR, least_possible};
 use super::super::instructions::Instructions;
 use super::super::metrics::{METRICS, Metric, Unit, metric};
+use super::super::results::Results;
 use super::super::tables::{Entry, Table};
 use crate::report::html::{self, Cell, Escaped};
 use crate::studies::statistics::Summary;
@@ -138,6 +140,28 @@ pub fn ablations(all: &[Ablation], keys: &[&str]) -> String {
         html::table(&mut out, "Ablations", &heads.map(String::from), &rows);
     }
     out
+}
+
+/// Distances to the printed rows: as set, and under the ablations that ran every table.
+pub fn gaps(results: &Results) -> String {
+    let as_set = results.gaps.iter().map(|gap| ("as set", gap));
+    let changed = results.ablations.iter();
+    let changed =
+        changed.flat_map(|ablation| ablation.gaps.iter().map(move |gap| (ablation.title, gap)));
+    let row = |(settings, gap): (&str, &Gap)| {
+        vec![
+            Cell::text(gap.allocator),
+            Cell::text(settings),
+            Cell::text(format!("{:.1}", gap.mean)),
+            Cell::text(format!("{:.1}", gap.largest)),
+            Cell::text(format!("{} of {}", gap.near, gap.rows)),
+            Cell::text(format!("{:.1}", least_possible(gap.allocator))),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = as_set.chain(changed).map(row).collect();
+    let near = format!("within {NEAR:.0}");
+    let heads = ["allocator", "settings", "mean", "largest", &near, "largest, at least"];
+    html::table_of("Distances to what is printed", heads, &rows)
 }
 
 fn figure(summary: &Summary) -> String {

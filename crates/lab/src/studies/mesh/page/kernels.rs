@@ -12,7 +12,7 @@ use freehold_sim::mesh::{Allocator, Program};
 impl Page<'_> {
     /// Figures 4 and 5.
     pub(super) fn kernels(&self, out: &mut String) {
-        if self.plan.programs.is_empty() {
+        if self.plan.kernels == 0 {
             return;
         }
         out.push_str(
@@ -21,15 +21,17 @@ impl Page<'_> {
              system, and left out.</p>",
         );
         self.figure_4(out);
-        for program in &self.plan.programs {
+        for program in &self.plan.programs[..self.plan.kernels] {
             self.kernel(out, program);
         }
     }
 
     fn figure_4(&self, out: &mut String) {
         let Some(&mesh) = self.plan.platforms.first() else { return };
-        let rows: Vec<Vec<Cell>> =
-            self.plan.programs.iter().filter_map(|program| self.ratios(program, mesh)).collect();
+        let rows: Vec<Vec<Cell>> = self.plan.programs[..self.plan.kernels]
+            .iter()
+            .filter_map(|program| self.ratios(program, mesh))
+            .collect();
         let title = format!("Figure 4, kernel by kernel on {mesh}");
         let table = table_of(&title, RATIOS, &rows);
         self.figures.add(out, "figure-4", &title, FIGURE_4, &table);

@@ -2,6 +2,7 @@
 
 use super::super::super::ranks::Middle;
 use super::super::super::statistics::Summary;
+use super::super::byte_exact::FreeBlocks;
 use super::super::heaps::{Blocks, Fit, Sharing};
 use super::super::laws::{Estimate, Law};
 use super::super::patterns::Pattern;
@@ -251,6 +252,22 @@ pub fn blocks(results: &Results) -> String {
     }
     let heads = heads("", ["free blocks", "published chunks", "heap", "external fragmentation"]);
     table_of("Blocks over iterations", heads, &rows)
+}
+
+/// Figure 14, and lists cut to the byte.
+pub fn figure_14(results: &Results) -> String {
+    let row = |one: &FreeBlocks| {
+        vec![
+            Cell::text(format!("{}, {} iterations", one.fit, one.iterations)),
+            Cell::text(one.class.name()),
+            Cell::text(human::exact(one.published as u64)),
+            mean(&one.to_the_byte, 1.0, 0),
+            mean(&one.to_sixteen, 1.0, 0),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = results.figure_14.iter().map(row).collect();
+    let heads = heads("", ["verdict", "published", "to the byte", "in multiples of 16"]);
+    table_of("Free blocks by the grain of the lists", heads, &rows)
 }
 
 /// Crossings by scheme and fit.

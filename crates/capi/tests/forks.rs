@@ -1,0 +1,50 @@
+//! Forks that have hung allocators: with handlers that allocate, from threads that hold streams, by signal handlers, by hand.
+
+mod support;
+
+use support::{compile, run};
+
+#[track_caller]
+fn passes(kind: &str, options: &[(&str, &str)]) {
+    let program = compile("forked.c");
+    support::assert_passed(kind, &run(&program, &[kind], options));
+}
+
+#[test]
+fn handlers_that_were_registered_first_allocate() {
+    passes("handlers", &[]);
+}
+
+#[test]
+fn threads_hold_streams_while_another_forks() {
+    passes("streams", &[]);
+}
+
+#[test]
+fn a_signal_handler_forks_while_its_thread_forks_or_allocates() {
+    passes("signals", &[]);
+}
+
+#[test]
+fn a_child_of_a_signal_handler_goes_on_where_the_signal_came() {
+    passes("signals, and goes on", &[]);
+}
+
+#[test]
+fn a_copy_that_no_handler_was_told_of_allocates_and_gives_memory_back() {
+    passes("raw", &[]);
+}
+
+#[test]
+fn hardened_frees_fork_as_well() {
+    for kind in ["handlers", "streams", "signals"] {
+        passes(kind, &[("FREEHOLD_SECURE", "on")]);
+    }
+}
+
+#[test]
+fn profiles_fork_as_well() {
+    for kind in ["handlers", "signals"] {
+        passes(kind, &[("FREEHOLD_PROFILE", "/dev/null")]);
+    }
+}

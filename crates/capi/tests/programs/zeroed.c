@@ -1,0 +1,47 @@
+/* Long blocks that shall be zero: recycled ones are not written all over, nor resident but for what was touched. */
+#include "check.h"
+#include "memory.h"
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 10 };
+
+static const size_t HUGE_SIZE = (size_t)2 << 30, LONG_SIZE = 48 << 20;
+
+static int is_zero(const char *block, size_t len, size_t step) {
+    for (size_t at = 0; at < len; at += step)
+        if (block[at]) return 0;
+    return 1;
+}
+
+int main(void) {
+    long before = resident_kib();
+    for (int round = 0; round < ROUNDS; round++) {
+        char *block = calloc(HUGE_SIZE, 1);
+        if (!block) return 77;
+        block[0] = block[HUGE_SIZE / 2] = block[HUGE_SIZE - 1] = 1;
+        CHECK(resident_kib() - before < 65536);
+        free(block);
+    }
+    /* What was written is zero again, wherever, and however long the next block is. */
+    for (int round = 1; round < ROUNDS; round++) {
+        char *dirty = malloc(LONG_SIZE);
+        memset(dirty, round, LONG_SIZE);
+        free(dirty);
+        size_t len = LONG_SIZE / round - 4321;
+        char *block = calloc(1, len);
+        CHECK(is_zero(block, len, 1));
+        memset(block, round, len);
+        char *aligned = aligned_alloc(1 << 21, 3 << 20);
+        memset(aligned, round, 3 << 20);
+        free(block), free(aligned);
+        for (size_t size = 1 << 19; size < 4 << 20; size += 77777) {
+            char *some = calloc(size, 1);
+            CHECK(is_zero(some, size, 1));
+            memset(some, 1, size);
+            free(some);
+        }
+    }
+    return broken != 0;
+}

@@ -1,0 +1,76 @@
+//! Which blocks the program holds, when frees are hardened: one bit for every 16 bytes of address space, where no write behind or
+//! into a block reaches it.
+//!
+//! ```text
+//! root   one word a GiB of address space ──>  leaf   8 MiB of bits, touched as they are used
+//! ```
+//!
+//! Marks in free blocks and the bits of slabs say what the heap believes; who writes into freed blocks can change the first. This
+//! says what the program was given and has not given back, and nobody can change it by a block.
+
+use crate::off_heap::Table;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Bits of an address: more is not for programs, unless they ask for it.
+const ADDRESS_BITS: u32 = 47;
+/// log2 of what a leaf covers, in bytes.
+const LEAF_SHIFT: u32 = 30;
+/// log2 of what a bit stands for: every block starts at a multiple of that.
+const GRAIN_SHIFT: u32 = 4;
+/// Words of a leaf.
+const LEAF: usize = 1 << (LEAF_SHIFT - GRAIN_SHIFT - u64::BITS.trailing_zeros());
+/// Words of the root.
+const ROOT: usize = 1 << (ADDRESS_BITS - LEAF_SHIFT);
+
+static LEAVES: AtomicPtr<u64> = AtomicPtr::new(ptr::null_mut());
+
+/// The table behind a word, made if it is not there yet; null when memory is short.
+fn table(word: &AtomicPtr<u64>, len: usize) -> *mut u64 {
+    let there = word.load(Ordering::Acquire);
+    if !there.is_null() {
+        return there;
+    }
+    let Some(mut new) = Table::new(len) else { return ptr::null_mut() };
+    let at = new.as_mut_ptr();
+    // Release pairs with the Acquire above and below: who finds the table finds zeros.
+    match word.compare_exchange(ptr::null_mut(), at, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            core::mem::forget(new);
+            at
+        }
+        Err(others) => others,
+    }
+}
+
+/// Where the bit of an address is; `None` when memory for it is short, or programs have no such addresses.
+fn bit(address: usize) -> Option<(&'static AtomicU64, u64)> {
+    if address >> ADDRESS_BITS != 0 || !address.is_multiple_of(1 << GRAIN_SHIFT) {
+        return None;
+    }
+    let root = table(&LEAVES, ROOT);
+    // SAFETY: the root has a word for every GiB below the limit, is never given back, and is used by atomics only.
+    let leaf = unsafe { AtomicPtr::from_ptr(root.add(address >> LEAF_SHIFT).cast()) };
+    let leaf = if root.is_null() { root } else { table(leaf, LEAF) };
+    if leaf.is_null() {
+        return None;
+    }
+    let number = (address >> GRAIN_SHIFT) % (LEAF * 64);
+    // SAFETY: as for the root: it has a word for every 64 places of its GiB.
+    Some((unsafe { AtomicU64::from_ptr(leaf.add(number / 64)) }, 1 << (number % 64)))
+}
+
+/// The program is given the block at `address`; `false`: it holds it already. (Without memory to note it, `true`.)
+pub(crate) fn give(address: *mut u8) -> bool {
+    bit(address.addr()).is_none_or(|(word, bit)| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
+}
+
+/// The program gives the block at `address` back; `false`: it did not hold it. (Without memory, `true`.)
+pub(crate) fn take(address: *mut u8) -> bool {
+    bit(address.addr()).is_none_or(|(word, bit)| word.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
+}
+
+/// Whether the program holds the block at `address`. (Without memory, `true`.)
+pub(crate) fn is_held(address: *mut u8) -> bool {
+    bit(address.addr()).is_none_or(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
+}
