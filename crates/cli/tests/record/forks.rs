@@ -125,6 +125,66 @@ fn a_child_that_returns_from_the_handler_it_was_forked_in_lives() {
     }
 }
 
+/// Interrupts a thread that waits for room in its first ring: the recorder is stopped meanwhile. The child of the handler
+/// returns into that wait.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pid_t recorder, process;
+static volatile int wrong, handled;
+static void wait_for(pid_t child) {
+  int status;
+  if (child < 0 || waitpid(child, &status, 0) != child || status) wrong = 1;
+}
+static void handle(int signal) {
+  process = getpid();
+  pid_t child = fork();
+  if (child == 0) return;
+  kill(recorder, SIGCONT);
+  wait_for(child);
+  handled = 1;
+}
+static void fill(void) {
+  struct itimerval soon = {.it_value = {.tv_usec = 30000}};
+  free(malloc(4613));
+  kill(recorder, SIGSTOP);
+  setitimer(ITIMER_REAL, &soon, 0);
+  while (!handled) {
+    free(malloc(4611));
+    if (process && process != getpid()) { free(malloc(4612)); _exit(0); }
+  }
+  _exit(wrong);
+}
+int main(void) {
+  struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+  sigaction(SIGALRM, &action, 0);
+  recorder = getppid();
+  for (int round = 0; round < 10; round++) {
+    pid_t child = fork();
+    if (child == 0) fill();
+    wait_for(child);
+  }
+  return wrong;
+}
+"#;
+
+#[test]
+fn a_child_that_returns_into_a_wait_for_room_does_not_wait() {
+    let recorded = record_within_a_minute(&Bench::c(WAITS), &[]);
+    assert_eq!(recorded.status(), Some(0), "{}", recorded.stderr());
+    let seen = recorded.seen();
+    let processes = seen.trace.processes();
+    assert_eq!(processes.len(), 21);
+    let counts = |size| {
+        processes.iter().filter(|process| seen.made_and_freed(process.id.0, size) == (1, 1)).count()
+    };
+    assert_eq!((counts(4612), counts(4613)), (10, 10));
+}
+
 /// Handlers of fork that were registered before any library could, and that allocate; the first allocation of the thread
 /// that forks is theirs.
 const EARLY_HANDLERS: &str = r#"

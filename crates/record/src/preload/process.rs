@@ -15,7 +15,7 @@
 
 use super::sys::{self, Signals};
 use super::thread::Thread;
-use crate::ring::{CLOSED, RingHead};
+use crate::ring::{CLOSED, Pen, RingHead};
 use crate::ring_set::{HEAD_BYTES, RINGS, RingSet, SET_BYTES, SLOTS};
 use core::ffi::c_void;
 use core::mem::size_of;
@@ -218,15 +218,18 @@ fn set(index: usize) -> Option<&'static RingSet> {
 
 /// In a child of `fork` that has no sets yet: puts nothing in the place of the parent's first set and of the one that
 /// `ring` lies in, or nowhere. They are not mapped here, but a child of a signal handler that returns goes on in the middle
-/// of what the handler interrupted, which may be about to write there. (Rings are taken with signals blocked, so no
-/// other set is looked at then.)
-pub fn stand_in_for_rings(ring: *const RingHead) {
+/// of what the handler interrupted, which may be about to write there, or waits for room: the ring is empty where that pen
+/// stands. (Rings are taken with signals blocked, so no other set is looked at then.)
+pub fn stand_in_for_rings(ring: *const RingHead, pen: &Pen) {
     let own = ring.map_addr(|at| at & !(HEAD_BYTES - 1)).cast_mut().cast();
     for set in [FIRST_SET.load(Ordering::Relaxed).cast::<c_void>(), own] {
         // SAFETY: a set was mapped there in the parent, its heads in its first page; here nothing is.
         unsafe {
             if !set.is_null() && sys::fill(set, SET_BYTES) {
                 sys::advise(set, SET_BYTES, libc::MADV_DONTFORK);
+                if set == own {
+                    (*ring).release(pen.position());
+                }
             }
         }
     }
@@ -269,7 +272,7 @@ pub fn try_take(thread: &mut Thread) -> bool {
             thread.ring = core::ptr::from_ref::<RingHead>(head);
             // SAFETY: a set is a mapping of SET_BYTES, and `ring` is below RINGS.
             thread.slots = unsafe { crate::ring_set::slots_of(set, ring) };
-            thread.pen = crate::ring::Pen::start(head, SLOTS as u64);
+            thread.pen = Pen::start(head, SLOTS as u64);
             return true;
         }
     }

@@ -215,7 +215,7 @@ impl Thread {
 
     /// In a child: the rings are the parent's.
     pub fn leave_rings(&mut self) {
-        process::stand_in_for_rings(self.ring);
+        process::stand_in_for_rings(self.ring, &self.pen);
         self.attached_to = 0;
         self.ticket = WITHDRAWN;
         // What was interrupted is the parent's; the handler's own events are this process's.
