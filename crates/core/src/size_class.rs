@@ -56,7 +56,7 @@ impl SizeClass {
     /// `offset / size` without a division, for offsets below 64 KiB (proved by a test over all).
     #[inline(always)]
     pub const fn divide(self, offset: usize) -> usize {
-        ((offset as u64 * self.divisor().reciprocal as u64) >> 32) as usize
+        ((offset as u64 * self.reciprocal() as u64) >> 32) as usize
     }
 
     /// Whether a whole block of this class starts `offset` bytes into a unit of 64 KiB, for offsets below that (proved by
@@ -64,14 +64,15 @@ impl SizeClass {
     /// lower bound, which leaves out the piece behind the last block.
     #[inline(always)]
     pub const fn starts_at(self, offset: usize) -> bool {
-        let divisor = self.divisor();
-        (offset as u32).wrapping_mul(divisor.reciprocal) < divisor.bound
+        // SAFETY: as in `size`.
+        let bound = unsafe { *TABLES.bounds.as_ptr().add(self.0 as usize) };
+        (offset as u32).wrapping_mul(self.reciprocal()) < bound
     }
 
     #[inline(always)]
-    const fn divisor(self) -> &'static Divisor {
+    const fn reciprocal(self) -> u32 {
         // SAFETY: as in `size`.
-        unsafe { &*TABLES.divisors.as_ptr().add(self.0 as usize) }
+        unsafe { *TABLES.reciprocals.as_ptr().add(self.0 as usize) }
     }
 
     /// All classes, smallest first.
@@ -130,10 +131,15 @@ pub const fn round_up(size: usize, align: usize) -> usize {
 struct Tables {
     /// The class of every size up to [`SMALL_MAX`], one byte each.
     small: [u8; SMALL_MAX + 1],
-    divisors: [Divisor; CLASSES],
+    /// 2^32 / size, rounded up: of its product with an offset, the upper half is the quotient, and the lower half is below
+    /// the bound where a block starts. (Two rows of words: LLVM computes the place of a pair in an instruction of its own.)
+    reciprocals: [u32; CLASSES],
+    /// What the offset behind the last block comes to; 1 where sizes divide 2^32, and every block's offset comes to 0.
+    bounds: [u32; CLASSES],
 }
 
-static TABLES: Tables = Tables { small: small_classes(), divisors: divisors() };
+static TABLES: Tables =
+    Tables { small: small_classes(), reciprocals: reciprocals(), bounds: bounds() };
 
 const fn small_classes() -> [u8; SMALL_MAX + 1] {
     let mut table = [0; SMALL_MAX + 1];
@@ -161,26 +167,28 @@ static SIZES: [u16; CLASSES] = {
     sizes
 };
 
-/// Dividing by a size: of the product of an offset and the reciprocal, the upper half is the quotient, and the lower half
-/// is below the bound where a block starts.
-#[repr(C)]
-struct Divisor {
-    /// 2^32 / size, rounded up.
-    reciprocal: u32,
-    /// What the offset behind the last block comes to; 1 where sizes divide 2^32, and every block's offset comes to 0.
-    bound: u32,
-}
-
-const fn divisors() -> [Divisor; CLASSES] {
-    let mut table = [const { Divisor { reciprocal: 0, bound: 0 } }; CLASSES];
+const fn reciprocals() -> [u32; CLASSES] {
+    let mut table = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
-        let size = size_of_class(class) as u64;
-        let reciprocal = (1u64 << 32).div_ceil(size);
-        let excess = reciprocal * size - (1 << 32);
-        let behind = (1 << 16) / size * excess;
-        let bound = if behind == 0 { 1 } else { behind };
-        table[class] = Divisor { reciprocal: reciprocal as u32, bound: bound as u32 };
+        table[class] = reciprocal(size_of_class(class)) as u32;
+        class += 1;
+    }
+    table
+}
+
+const fn reciprocal(size: usize) -> u64 {
+    (1u64 << 32).div_ceil(size as u64)
+}
+
+const fn bounds() -> [u32; CLASSES] {
+    let mut table = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let size = size_of_class(class);
+        let excess = reciprocal(size) * size as u64 - (1 << 32);
+        let behind = ((1 << 16) / size) as u64 * excess;
+        table[class] = if behind == 0 { 1 } else { behind as u32 };
         class += 1;
     }
     table

@@ -33,6 +33,8 @@ pub struct Room {
     tenant: AtomicU32,
     /// The thread's number. The system knows it a little longer: counts it, shows it, refuses what wants one thread only.
     number: AtomicU32,
+    /// The number of the thread before it, which the system may know still.
+    former: AtomicU32,
 }
 
 // SAFETY: only the thread that lives in it touches stack and block; `spawn` sees to it that there is one at a time.
@@ -67,6 +69,7 @@ impl Room {
             block: UnsafeCell::new([0; 8]),
             tenant: AtomicU32::new(0),
             number: AtomicU32::new(0),
+            former: AtomicU32::new(0),
         }
     }
 
@@ -78,27 +81,20 @@ impl Room {
     /// In a process that was copied: the thread did not come along.
     pub fn vacate(&self) {
         self.number.store(0, Ordering::Relaxed);
+        self.former.store(0, Ordering::Relaxed);
         self.tenant.store(0, Ordering::Release);
     }
 
-    /// Waits until the system does not know the thread any more: at most `times` a tenth of a second for its end, and a second
-    /// for that.
+    /// Waits until the system does not know any thread that lived there: at most `times` a tenth of a second for its end, and
+    /// a second for each number.
     pub fn wait_until_forgotten(&self, times: usize) {
         self.wait_until_empty(times);
-        let number = self.number.load(Ordering::Relaxed) as usize;
-        for _ in 0..MOMENTS {
-            // SAFETY: asks for a number, and whether there is a thread of this one, to which nothing is sent.
-            let known = unsafe {
-                let process = call(Number::GetPid, [0; 6]) as usize;
-                number != 0 && call(Number::TgKill, [process, number, 0, 0, 0, 0]) == 0
-            };
-            if !known {
-                return self.number.store(0, Ordering::Relaxed);
+        for word in [&self.former, &self.number] {
+            let number = word.load(Ordering::Relaxed);
+            if number != 0 {
+                wait_until_unknown(number);
+                let _ = word.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
-            let (word, time) = (AtomicU32::new(0), [0_usize, MOMENT_NS]);
-            let (at, time) = (word.as_ptr().addr(), time.as_ptr().addr());
-            // SAFETY: reads the word and the time, which live.
-            unsafe { call(Number::Futex, [at, FUTEX_WAIT, 0, time, 0, 0]) };
         }
     }
 
@@ -135,6 +131,7 @@ impl Room {
         let top = self.stack.get().addr() + STACK;
         let words = [&self.number, &self.tenant].map(|word| word.as_ptr().addr());
         self.tenant.store(1, Ordering::Relaxed);
+        self.former.store(self.number.load(Ordering::Relaxed), Ordering::Relaxed);
         // SAFETY: the stack is free and 16-aligned at its top.
         let started = unsafe { clone(top, main, words, block.addr()) };
         if started <= 0 {
@@ -143,6 +140,24 @@ impl Room {
         // SAFETY: as above.
         unsafe { call(Number::SigProcMask, [SIG_SETMASK, saved, 0, 8, 0, 0]) };
         started > 0
+    }
+}
+
+/// Waits until no thread of this process has the number, a second at most: it may be another thread's by now.
+fn wait_until_unknown(number: u32) {
+    for _ in 0..MOMENTS {
+        // SAFETY: asks for a number, and whether there is a thread of this one, to which nothing is sent.
+        let known = unsafe {
+            let process = call(Number::GetPid, [0; 6]) as usize;
+            call(Number::TgKill, [process, number as usize, 0, 0, 0, 0]) == 0
+        };
+        if !known {
+            return;
+        }
+        let (word, time) = (AtomicU32::new(0), [0_usize, MOMENT_NS]);
+        let (at, time) = (word.as_ptr().addr(), time.as_ptr().addr());
+        // SAFETY: reads the word and the time, which live.
+        unsafe { call(Number::Futex, [at, FUTEX_WAIT, 0, time, 0, 0]) };
     }
 }
 
