@@ -33,6 +33,10 @@ fn it_lets_namespaces_be_left() {
     passes("lets namespaces be left", &[]);
 }
 
+fn it_lets_namespaces_be_left_when_an_early_handler_of_fork_has_started_it() {
+    passes("lets namespaces be left that an early handler found", &[]);
+}
+
 fn it_lets_all_threads_be_filtered() {
     passes("lets all threads be filtered", &[]);
 }
@@ -50,6 +54,7 @@ freehold_testkit::trials! {
     it_may_do_next_to_nothing,
     it_keeps_no_user,
     it_lets_namespaces_be_left,
+    it_lets_namespaces_be_left_when_an_early_handler_of_fork_has_started_it,
     it_lets_all_threads_be_filtered,
     it_ends_with_the_program,
     it_is_not_there_when_switched_off,

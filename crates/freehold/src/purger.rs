@@ -62,8 +62,9 @@ pub(crate) fn call() {
     if OFF.load(Ordering::Relaxed) {
         return HEAP.settled();
     }
-    // Where the process was copied and nobody said so, the state is the other process's.
-    if STATE.load(Ordering::Relaxed) == AT_WORK && !copied::mend() {
+    // Where the process was copied and nobody said so yet, the state is the other process's.
+    copied::mend();
+    if STATE.load(Ordering::Relaxed) == AT_WORK {
         return;
     }
     if STATE.swap(AT_WORK, Ordering::AcqRel) == ABSENT && !start() {
@@ -106,6 +107,7 @@ pub struct Pause(());
 /// what a program does to all its threads, or when it has one only.
 #[cold]
 pub fn pause() -> Pause {
+    copied::mend();
     let machine = HEAP.machine();
     // A signal handler may have interrupted who holds the lock.
     let mine = STARTING.is_mine(machine);

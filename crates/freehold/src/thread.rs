@@ -54,7 +54,7 @@ pub(crate) fn enter() -> Option<Entered> {
 /// Gives the calling thread a cache; `None` when memory is short.
 fn attach() -> Option<Entered> {
     start_heap();
-    if HEAP.has_caches() {
+    if HEAP.has_caches() || !freehold_os::thread::is_first() {
         copied::notice(HEAP.machine().page_size(), after_copy);
     }
     let cache = HEAP.attach()?;
@@ -189,11 +189,14 @@ fn leave_cache(cache: &'static Cache) {
 }
 
 /// The handler of a fork in the child: nobody waited for anybody, so this is where what other threads were doing is made whole.
-/// Handlers that were registered before it run before it: where they need a lock that nobody holds any more, `freehold_os::copied`
-/// notices.
+/// Handlers that were registered before it run before it: where they need a lock that nobody holds any more, or start the purger,
+/// `freehold_os::copied` notices, and this has been done.
 unsafe extern "C" fn after_fork_in_child() {
-    copied::settled();
-    after_copy();
+    if copied::are_noticed() {
+        copied::mend();
+    } else {
+        after_copy();
+    }
 }
 
 /// Makes the heaps of a copied process whole, before it has a second thread.

@@ -19,6 +19,7 @@ pub enum Number {
     GetRUsage = 98,
     CapSet = 126,
     PrCtl = 157,
+    GetTid = 186,
     Futex = 202,
     TgKill = 234,
     MBind = 237,

@@ -264,6 +264,12 @@ pub fn confine() -> bool {
     }
 }
 
+/// Whether the calling thread is the process's first.
+pub fn is_first() -> bool {
+    // SAFETY: asks for two numbers.
+    unsafe { call(Number::GetTid, [0; 6]) == call(Number::GetPid, [0; 6]) }
+}
+
 /// The calling thread's pointer: where its own address lies.
 #[inline(always)]
 pub fn pointer() -> usize {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -96,17 +97,32 @@ static int keeps_no_user(void) {
     return 0;
 }
 
-static int lets_namespaces_be_left(void) {
+/* A handler of fork that was registered before the first malloc, hence runs before the library's, and makes much to give
+ * back: the thread that it starts is known afterwards, too. */
+static int early_frees;
+static void early_child(void) {
+    if (early_frees) free_much();
+}
+static void register_early(int argc, char **argv, char **environment) {
+    (void)argc, (void)argv, (void)environment;
+    pthread_atfork(NULL, NULL, early_child);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **, char **) = register_early;
+
+static int lets_namespaces_be_left(int early) {
     pid_t pid = fork();
     if (pid == 0) _exit(unshare(CLONE_NEWUSER) != 0);
     int status;
     waitpid(pid, &status, 0);
     if (status != 0) return SKIPPED;
+    free(malloc(SIZE)); /* from here on the library has a handler, too */
+    early_frees = early;
     /* Often: a thread that has ended is known to the system for a moment, and until then there are two. */
     for (int i = 0; i < 20; i++) {
+        if (early && i == 10) free_much();
         pid = fork();
         if (pid == 0) {
-            free_much();
+            if (!early) free_much();
             _exit(purger()[0] && unshare(CLONE_NEWUSER) == 0 && !purger()[0] ? 0 : 1);
         }
         CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -168,7 +184,8 @@ int main(int argc, char **argv) {
     if (!strcmp(kind, "lives as long as there is work")) lives_as_long_as_there_is_work();
     else if (!strcmp(kind, "is confined")) is_confined();
     else if (!strcmp(kind, "keeps no user")) answer = keeps_no_user();
-    else if (!strcmp(kind, "lets namespaces be left")) answer = lets_namespaces_be_left();
+    else if (!strcmp(kind, "lets namespaces be left that an early handler found")) answer = lets_namespaces_be_left(1);
+    else if (!strcmp(kind, "lets namespaces be left")) answer = lets_namespaces_be_left(0);
     else if (!strcmp(kind, "lets all threads be filtered")) answer = lets_all_threads_be_filtered();
     else if (!strcmp(kind, "ends with the program")) ends_with_the_program();
     else if (!strcmp(kind, "is not there")) is_not_there();

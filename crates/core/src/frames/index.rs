@@ -25,6 +25,12 @@ pub struct Index {
 /// How many lists there are: partly used banks only.
 const LISTS: usize = BANK_UNITS * (BANK_UNITS - 1) / 2;
 
+/// Whether banks with `used` units used are listed: those that are partly used.
+#[inline(always)]
+const fn is_listed(used: usize) -> bool {
+    used != 0 && used != BANK_UNITS
+}
+
 /// Which list banks with `used` units used and a longest free run of `longest` are in.
 #[inline]
 fn list_of(used: usize, longest: usize) -> usize {
@@ -36,11 +42,15 @@ impl Index {
     pub const EMPTY: Index = Index { levels: 0, longest: [0; BANK_UNITS], first: [0; LISTS] };
 
     /// Puts partly used bank `at` where its bits say. O(1).
+    #[inline(always)]
     pub fn insert(&mut self, banks: &mut [Bank], at: usize) {
         let used = banks.at(at).used_units();
-        if used == BANK_UNITS || used == 0 {
-            return;
+        if is_listed(used) {
+            self.link(banks, at, used);
         }
+    }
+
+    fn link(&mut self, banks: &mut [Bank], at: usize, used: usize) {
         let longest = banks.at(at).longest();
         banks.at_mut(at).place.1 = longest as u8;
         let head = self.first.at_mut(list_of(used, longest));
@@ -55,11 +65,16 @@ impl Index {
     }
 
     /// Takes bank `at` out of the list that it was put into. O(1).
+    #[inline(always)]
     pub fn remove(&mut self, banks: &mut [Bank], at: usize) {
-        let (used, longest) = (banks.at(at).place.0 as usize, banks.at(at).place.1 as usize);
-        if used == BANK_UNITS || used == 0 {
-            return;
+        let used = banks.at(at).used_units();
+        if is_listed(used) {
+            self.unlink(banks, at, used);
         }
+    }
+
+    fn unlink(&mut self, banks: &mut [Bank], at: usize, used: usize) {
+        let longest = banks.at(at).place.1 as usize;
         let (prev, next) = (banks.at(at).prev, banks.at(at).next);
         if let Some(next) = (next as usize).checked_sub(1) {
             banks.at_mut(next).prev = prev;
