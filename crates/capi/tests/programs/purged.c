@@ -172,6 +172,14 @@ static void ends_with_the_program(void) {
     CHECK(now() < start + 1);
 }
 
+/* The test attaches a debugger to this process when it reads the line, and lets it go. */
+static void rests_beside_a_debugger(void) {
+    free_much();
+    printf("there: %s\n", purger());
+    fflush(stdout);
+    CHECK(rest_until_back());
+}
+
 static void is_not_there(void) {
     free_much();
     CHECK(threads_alive() == 1);
@@ -188,6 +196,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(kind, "lets namespaces be left")) answer = lets_namespaces_be_left(0);
     else if (!strcmp(kind, "lets all threads be filtered")) answer = lets_all_threads_be_filtered();
     else if (!strcmp(kind, "ends with the program")) ends_with_the_program();
+    else if (!strcmp(kind, "rests beside a debugger")) rests_beside_a_debugger();
     else if (!strcmp(kind, "is not there")) is_not_there();
     else return 2;
     return broken ? 1 : answer;
