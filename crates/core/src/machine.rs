@@ -111,17 +111,6 @@ pub unsafe trait Machine {
         let _ = (at, len, huge);
     }
 
-    /// Brings pages into memory for reading, as a first touch does; `false` where that touch would end the program.
-    fn bring(&self, at: *mut u8, len: usize) -> bool {
-        let _ = (at, len);
-        true
-    }
-
-    /// How often the calling thread has touched a page that was not there, so far; `None` when nobody knows.
-    fn faults(&self) -> Option<usize> {
-        None
-    }
-
     /// The machine's memories; `None` where there is one only, or where the user has said by which rules memory comes
     /// from several. A machine that answers `None` is asked nothing about nodes.
     fn nodes(&self) -> Option<&dyn Nodes> {

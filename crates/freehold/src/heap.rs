@@ -101,14 +101,6 @@ unsafe impl Machine for Territory {
         unsafe { self.linux.relocate(from, to, len) }
     }
 
-    fn bring(&self, at: *mut u8, len: usize) -> bool {
-        self.linux.bring(at, len)
-    }
-
-    fn faults(&self) -> Option<usize> {
-        self.linux.faults()
-    }
-
     fn nodes(&self) -> Option<&dyn Nodes> {
         HEAP.machine().nodes()
     }

@@ -33,7 +33,6 @@ const MADV_NOHUGEPAGE: usize = 15;
 const MADV_DONTDUMP: usize = 16;
 const MADV_DODUMP: usize = 17;
 const MADV_COLD: usize = 20;
-const MADV_POPULATE_READ: usize = 22;
 const MREMAP_MAYMOVE: usize = 1;
 const MREMAP_FIXED: usize = 2;
 const MREMAP_DONTUNMAP: usize = 4;
@@ -268,24 +267,6 @@ unsafe impl Machine for Linux {
         }
     }
 
-    /// From Linux 5.14 on; older kernels refuse, and then nothing is told.
-    fn bring(&self, at: *mut u8, len: usize) -> bool {
-        // SAFETY: contents stay as they are.
-        unsafe {
-            call(Number::Madvise, [at.expose_provenance(), len, MADV_POPULATE_READ, 0, 0, 0]) == 0
-        }
-    }
-
-    fn faults(&self) -> Option<usize> {
-        const RUSAGE_THREAD: usize = 1;
-        // `struct rusage`: two times and fourteen counts, of which the fifth is of faults that needed no device.
-        let mut usage = [0_usize; 18];
-        let to = usage.as_mut_ptr().expose_provenance();
-        // SAFETY: the kernel fills the structure.
-        let answer = unsafe { call(Number::GetRUsage, [RUSAGE_THREAD, to, 0, 0, 0, 0]) };
-        usage.get(8).copied().filter(|_| answer == 0)
-    }
-
     #[inline]
     fn nodes(&self) -> Option<&dyn Nodes> {
         if self.memories.are_several() { Some(&self.memories) } else { None }
@@ -307,30 +288,5 @@ unsafe impl Machine for Linux {
     fn wake(&self, word: &AtomicU32) {
         // SAFETY: the kernel looks for sleepers of this address only.
         unsafe { call(Number::Futex, [word.as_ptr().addr(), FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_page_that_is_read_first_is_a_fault() {
-        let linux = Linux::new();
-        let (page, pages) = (linux.page_size(), 8);
-        let at = linux.reserve(pages * page, page);
-        // SAFETY: a fresh reservation.
-        assert!(!at.is_null() && unsafe { linux.commit(at, pages * page) });
-        linux.advise(at, pages * page, false);
-        let count = || {
-            let before = linux.faults().expect("a kernel that counts");
-            for number in 0..pages {
-                // SAFETY: committed just now.
-                unsafe { at.add(number * page).read_volatile() };
-            }
-            linux.faults().expect("a kernel that counts") - before
-        };
-        assert!(count() >= pages);
-        assert!(count() <= 1, "there already, but for the code itself perhaps");
     }
 }

@@ -16,7 +16,6 @@ pub enum Number {
     GetPid = 39,
     Clone = 56,
     Exit = 60,
-    GetRUsage = 98,
     CapSet = 126,
     PrCtl = 157,
     GetTid = 186,

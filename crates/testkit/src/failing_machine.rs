@@ -40,8 +40,6 @@ pub struct FailingMachine {
     dumped: RefCell<BTreeSet<usize>>,
     /// Pages that were purged at any time.
     purged: RefCell<BTreeSet<usize>>,
-    /// What it says of page faults.
-    faults: Cell<Option<usize>>,
 }
 
 impl FailingMachine {
@@ -71,11 +69,6 @@ impl FailingMachine {
         let mut machine = FailingMachine::default();
         machine.longest = Some(longest);
         machine
-    }
-
-    /// From now on it says that there were so many page faults.
-    pub fn say_faults(&self, faults: usize) {
-        self.faults.set(Some(faults));
     }
 
     /// Whether huge pages are advised for the bank that `address` lies in.
@@ -173,10 +166,6 @@ unsafe impl Machine for FailingMachine {
         let at = start.expose_provenance();
         self.reservations.borrow_mut().push(Reservation { at, len, whole, layout });
         start
-    }
-
-    fn faults(&self) -> Option<usize> {
-        self.faults.get()
     }
 
     fn nodes(&self) -> Option<&dyn Nodes> {

@@ -261,10 +261,18 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The middle of the last three: one sample may fall into what the purger is about to do. */
-static long middle(const long last[3]) {
-    long a = last[0], b = last[1], c = last[2];
-    return a > b ? (b > c ? b : a > c ? c : a) : (a > c ? a : b > c ? c : b);
+/* The middle of the last ones, as many as a minute has: one sample may fall into what the purger is about to do, and on a busy
+ * machine several do. */
+enum { SAMPLES = 7 };
+static int by_size(const void *a, const void *b) {
+    long x = *(const long *)a, y = *(const long *)b;
+    return (x > y) - (x < y);
+}
+static long middle(const long last[SAMPLES]) {
+    long sorted[SAMPLES];
+    memcpy(sorted, last, sizeof sorted);
+    qsort(sorted, SAMPLES, sizeof *sorted, by_size);
+    return sorted[SAMPLES / 2];
 }
 
 static const struct { const char *name; void (*run)(void); } steps[] = {
@@ -279,19 +287,19 @@ int main(int argc, char **argv) {
     signal(SIGALRM, late);
     pthread_t all[WORKERS];
     for (int i = 0; i < WORKERS; i++) pthread_create(&all[i], NULL, worker, (void *)(uintptr_t)(i + 1));
-    long last[3] = {0}, early = 0, rounds = 0;
-    for (double now = began; now < began + length || rounds < 6; now = seconds(), rounds++) {
+    long last[SAMPLES] = {0}, early = 0, rounds = 0;
+    for (double now = began; now < began + length || rounds < 2 * SAMPLES; now = seconds(), rounds++) {
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
             step = steps[i].name;
             alarm(STEP_S);
             steps[i].run();
         }
-        last[rounds % 3] = resident_kib();
+        last[rounds % SAMPLES] = resident_kib();
         resting = 0;
-        if (!early && rounds >= 3 && now >= began + length / 5) early = middle(last);
+        if (!early && rounds >= SAMPLES && now >= began + length / 5) early = middle(last);
         if (now >= told + 60 || rounds == 0) {
             told = now;
-            printf("%.0f s, round %ld: %ld KiB\n", now - began, rounds + 1, last[rounds % 3]);
+            printf("%.0f s, round %ld: %ld KiB\n", now - began, rounds + 1, last[rounds % SAMPLES]);
             fflush(stdout);
         }
     }

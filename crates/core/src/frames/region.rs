@@ -29,7 +29,6 @@ mod mending;
 mod part;
 mod placing;
 mod purging;
-mod resident;
 mod vacating;
 
 use super::bank::Bank;

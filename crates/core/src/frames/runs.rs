@@ -7,8 +7,6 @@
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.
 
-mod ends;
-
 use super::region::{RECORD, Region, Run, Stretch};
 use super::supply::{Answer, Question, Supply};
 use super::{BANK, BANK_UNITS, UNIT};
@@ -18,7 +16,6 @@ use crate::row::Row;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
-use ends::Ends;
 
 /// Most regions there can be.
 pub const MAX_REGIONS: usize = 64;
@@ -41,8 +38,6 @@ pub struct Runs {
     regions: UnsafeCell<[Region; MAX_REGIONS]>,
     /// Under the lock, as the regions.
     supply: UnsafeCell<Supply>,
-    /// Under the lock; untouched in most programs.
-    ends: UnsafeCell<Ends>,
 }
 
 // SAFETY: mutable access to regions happens under `lock` only; shared access reads atomics and
@@ -93,7 +88,6 @@ impl Runs {
             tick: AtomicU32::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
             supply: UnsafeCell::new(Supply::new()),
-            ends: UnsafeCell::new(Ends::NONE),
         }
     }
 
@@ -115,7 +109,6 @@ impl Runs {
                     .take_while(|r| r.base() != 0)
                     .for_each(|region| region.mend(machine));
             });
-            self.with_ends(machine, |_, ends| *ends = Ends::NONE);
         }
         torn
     }
@@ -408,8 +401,7 @@ impl Runs {
 
     /// Walks every region; the first broken invariant is the error.
     pub fn check(&self, machine: &impl Machine) -> Result<(), &'static str> {
-        self.with_ends(machine, |regions, ends| {
-            ends.check(regions)?;
+        self.with(machine, |regions| {
             regions.iter_mut().filter(|r| r.base() != 0).try_for_each(Region::check)
         })
     }

@@ -16,7 +16,7 @@
 //!                                                 thousand threads with a slab each, little of each slab is touched
 //! ```
 //!
-//! None for blocks that are touched at their ends only (`edges`). Only banks that are wholly free and untouched are
+//! Only banks that are wholly free and untouched are
 //! advised; `purge` takes the advice back.
 
 use super::cache::Cache;

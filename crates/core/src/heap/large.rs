@@ -30,8 +30,6 @@ pub(super) struct Large {
     /// What its user may use, in bytes: the request rounded up to pages.
     pub(super) size: Cell<usize>,
     pub(super) units: Cell<usize>,
-    /// Handed out to be zero: what is zero in it may be what its user wants to see there.
-    zeroed: Cell<bool>,
 }
 
 const _: () = assert!(size_of::<Large>() <= DESCRIPTOR);
@@ -43,9 +41,6 @@ const LARGEST: usize = isize::MAX as usize / 2;
 fn units_for(size: usize) -> usize {
     size.div_ceil(UNIT).max(1)
 }
-
-/// Longer blocks are not placed by their ends: who looks for a place holds the lock.
-const EDGED_MAX: usize = 16 << 20;
 
 fn descriptor(region: &Region, address: usize) -> &Large {
     // SAFETY: descriptors of committed units are readable, valid when zero, and live for ever.
@@ -63,21 +58,7 @@ impl<M: Machine> NodeHeap<M> {
         align: usize,
     ) -> (*mut u8, bool) {
         let _busy = Busy::new(cache);
-        if self.edges.only() {
-            return self.allocate_edged(cache, size, align);
-        }
-        let Some(run) = self.take_large(cache, size, align, false) else {
-            return (ptr::null_mut(), false);
-        };
-        self.ask_for_huge(cache, run, size);
-        (ptr::with_exposed_provenance_mut(run.address), run.zero)
-    }
-
-    /// The same for who wants it to be zero, and will make it so.
-    #[cold]
-    pub(super) fn allocate_large_zeroed(&self, cache: &Cache, size: usize) -> (*mut u8, bool) {
-        let _busy = Busy::new(cache);
-        let Some(run) = self.take_large(cache, size, 1, true) else {
+        let Some(run) = self.take_large(cache, size, align) else {
             return (ptr::null_mut(), false);
         };
         self.ask_for_huge(cache, run, size);
@@ -95,52 +76,17 @@ impl<M: Machine> NodeHeap<M> {
         }
     }
 
-    /// A large block of which only the ends will be touched: where an earlier one ended as it will, and without huge pages.
-    #[cold]
-    #[inline(never)]
-    fn allocate_edged(&self, cache: &Cache, size: usize, align: usize) -> (*mut u8, bool) {
-        let run = self.take_by_end(cache, size, align);
-        let run = run.or_else(|| self.take_large(cache, size, align, false));
-        run.map_or((ptr::null_mut(), false), |run| {
-            (ptr::with_exposed_provenance_mut(run.address), run.zero)
-        })
-    }
-
-    #[inline(always)]
-    fn take_by_end(&self, cache: &Cache, size: usize, align: usize) -> Option<Run> {
-        let units = units_for(size);
-        if size > EDGED_MAX || align != 1 || !self.allows(units) {
-            return None;
-        }
-        let size = self.round(size);
-        let run = self.runs.take_by_end(&self.machine, self.here(cache), units, size)?;
-        self.make_large(cache, run, (size, units), false)
-    }
-
     /// A run that is a large block already.
-    fn take_large(&self, cache: &Cache, size: usize, align: usize, zeroed: bool) -> Option<Run> {
+    fn take_large(&self, cache: &Cache, size: usize, align: usize) -> Option<Run> {
         if size > LARGEST || align > LARGEST / UNIT {
             return None;
         }
         let units = units_for(size);
         let run = self.take_run(cache, self.here(cache), units, align)?;
-        self.make_large(cache, run, (self.round(size), units), zeroed)
-    }
-
-    /// Makes a large block of a run.
-    #[inline(always)]
-    fn make_large(
-        &self,
-        cache: &Cache,
-        run: Run,
-        (size, units): (usize, usize),
-        zeroed: bool,
-    ) -> Option<Run> {
         let region = self.runs.region_of(run.address)?;
         let large = descriptor(region, run.address);
-        large.size.set(size);
+        large.size.set(self.round(size));
         large.units.set(units);
-        large.zeroed.set(zeroed);
         if !run.zero {
             // SAFETY: the run is ours. What a slab's first block left there was its mark, and a program may copy what it never
             // wrote: back to that very place, by `realloc`, when there is a block in use.
@@ -168,25 +114,10 @@ impl<M: Machine> NodeHeap<M> {
 
     #[inline(never)]
     pub(super) fn free_large(&self, region: &Region, address: usize) {
-        if self.edges.is_due() {
-            let large = descriptor(region, address);
-            self.look_inside(address, large.size.get(), large.zeroed.get());
-        }
-        self.leave_large(region, address);
-    }
-
-    /// Frees a large block, of which perhaps nothing is left.
-    #[inline(always)]
-    fn leave_large(&self, region: &Region, address: usize) {
-        let large = descriptor(region, address);
-        let (units, size) = (large.units.get(), large.size.get());
+        let units = self.large_units(region, address);
         // SAFETY: the region contains the block.
         unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
-        if self.edges.only() {
-            self.runs.give_by_end(&self.machine, address, units, size);
-        } else {
-            self.runs.give(&self.machine, address, units, false);
-        }
+        self.runs.give(&self.machine, address, units, false);
         self.pressure.fetch_add(units * UNIT, Ordering::Relaxed);
     }
 
@@ -215,9 +146,8 @@ impl<M: Machine> NodeHeap<M> {
 
     fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
         let have = self.large_size(region, from);
-        let zeroed = descriptor(region, from).zeroed.get();
         // No huge pages: a block that grows by steps may be a reserve more than a use.
-        let Some(run) = self.take_large(cache, size, 1, zeroed) else { return 0 };
+        let Some(run) = self.take_large(cache, size, 1) else { return 0 };
         let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
         // Pages that move stay on their node: only within one home.
@@ -227,7 +157,7 @@ impl<M: Machine> NodeHeap<M> {
             // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
             unsafe { ptr::copy_nonoverlapping(source, to, have) };
         }
-        self.leave_large(region, from);
+        self.free_large(region, from);
         to.addr()
     }
 

@@ -49,7 +49,6 @@ mod caches;
 #[cfg(not(loom))]
 pub mod census;
 #[cfg(not(loom))]
-mod edges;
 #[cfg(not(loom))]
 mod forgotten;
 #[cfg(not(loom))]

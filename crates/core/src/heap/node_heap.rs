@@ -104,7 +104,6 @@ pub struct NodeHeap<M: Machine> {
     pub(super) pressure: AtomicUsize,
     /// Whether rounds of the purger shall end soon.
     hurried: AtomicBool,
-    pub(super) edges: super::edges::Edges,
     /// A program error that was noticed where nobody could be told: the address, and what it is; see
     /// [`NodeHeap::late_misuse`].
     late_at: AtomicUsize,
@@ -135,7 +134,6 @@ impl<M: Machine> NodeHeap<M> {
             limit: AtomicUsize::new(0),
             pressure: AtomicUsize::new(0),
             hurried: AtomicBool::new(false),
-            edges: super::edges::Edges::new(),
             late_at: AtomicUsize::new(0),
             late: AtomicU32::new(0),
             runs: Runs::new(),
@@ -385,7 +383,7 @@ impl<M: Machine> NodeHeap<M> {
     pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
         let (block, zero) = match class_of(size) {
             Some(class) => (self.allocate_class(cache, class), false),
-            None => self.allocate_large_zeroed(cache, size),
+            None => self.allocate_large(cache, size, 1),
         };
         if !zero && !block.is_null() {
             self.clear(block, size);
