@@ -11,6 +11,7 @@
 use crate::off_heap::Table;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use freehold_os::thread::is_alone;
 
 /// Bits of an address: more is not for programs, unless they ask for it.
 const ADDRESS_BITS: u32 = 47;
@@ -26,11 +27,15 @@ const ROOT: usize = 1 << (ADDRESS_BITS - LEAF_SHIFT);
 static LEAVES: AtomicPtr<u64> = AtomicPtr::new(ptr::null_mut());
 
 /// The table behind a word, made if it is not there yet; null when memory is short.
+#[inline]
 fn table(word: &AtomicPtr<u64>, len: usize) -> *mut u64 {
     let there = word.load(Ordering::Acquire);
-    if !there.is_null() {
-        return there;
-    }
+    if there.is_null() { make_table(word, len) } else { there }
+}
+
+#[cold]
+#[inline(never)]
+fn make_table(word: &AtomicPtr<u64>, len: usize) -> *mut u64 {
     let Some(mut new) = Table::new(len) else { return ptr::null_mut() };
     let at = new.as_mut_ptr();
     // Release pairs with the Acquire above and below: who finds the table finds zeros.
@@ -44,6 +49,7 @@ fn table(word: &AtomicPtr<u64>, len: usize) -> *mut u64 {
 }
 
 /// Where the bit of an address is; `None` when memory for it is short, or programs have no such addresses.
+#[inline]
 fn bit(address: usize) -> Option<(&'static AtomicU64, u64)> {
     if address >> ADDRESS_BITS != 0 || !address.is_multiple_of(1 << GRAIN_SHIFT) {
         return None;
@@ -60,14 +66,34 @@ fn bit(address: usize) -> Option<(&'static AtomicU64, u64)> {
     Some((unsafe { AtomicU64::from_ptr(leaf.add(number / 64)) }, 1 << (number % 64)))
 }
 
+/// What a word was, which becomes something else, where nobody else touches it: a locked operation takes as long as the rest.
+#[inline]
+fn exchange_alone(word: &AtomicU64, change: impl FnOnce(u64) -> u64) -> u64 {
+    let before = word.load(Ordering::Relaxed);
+    word.store(change(before), Ordering::Relaxed);
+    before
+}
+
 /// The program is given the block at `address`; `false`: it holds it already. (Without memory to note it, `true`.)
 pub(crate) fn give(address: *mut u8) -> bool {
-    bit(address.addr()).is_none_or(|(word, bit)| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
+    bit(address.addr()).is_none_or(|(word, bit)| {
+        let before = match is_alone() {
+            true => exchange_alone(word, |before| before | bit),
+            false => word.fetch_or(bit, Ordering::AcqRel),
+        };
+        before & bit == 0
+    })
 }
 
 /// The program gives the block at `address` back; `false`: it did not hold it. (Without memory, `true`.)
 pub(crate) fn take(address: *mut u8) -> bool {
-    bit(address.addr()).is_none_or(|(word, bit)| word.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
+    bit(address.addr()).is_none_or(|(word, bit)| {
+        let before = match is_alone() {
+            true => exchange_alone(word, |before| before & !bit),
+            false => word.fetch_and(!bit, Ordering::AcqRel),
+        };
+        before & bit != 0
+    })
 }
 
 /// Whether the program holds the block at `address`. (Without memory, `true`.)

@@ -123,7 +123,7 @@ pub unsafe fn free_sized(block: *mut u8, size: usize, align: usize) {
         return;
     }
     let found = HEAP.examine(block).unwrap_or_else(|misuse| report::stop(misuse, block));
-    let more = watch::reserved(block);
+    let more = watch::reserved(found.size);
     let have = found.size - more;
     let class = class_of_aligned(size.saturating_add(more), align);
     let own = class.is_none_or(|class| class.size() >= found.size);
@@ -282,7 +282,7 @@ pub fn usable_size(block: *mut u8) -> usize {
         return 0;
     }
     match HEAP.usable_size(block) {
-        Ok(size) => size - watch::reserved(block),
+        Ok(size) => size - watch::reserved(size),
         Err(misuse) => report::stop(misuse, block),
     }
 }

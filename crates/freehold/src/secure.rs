@@ -9,20 +9,19 @@
 //!
 //! The quarantine is at once the delay and the dice: a block leaves it after as many frees as fortune
 //! has it, so that neither the next allocation of a size nor any later one can be aimed at a block
-//! just freed. It is shared by all threads, under a lock: hardening is bought with time.
+//! just freed. All threads share it: a place is a word that one exchange empties and fills.
 //!
 //! Invariant: a block in the quarantine is marked as free (the core's `seal`) and zero behind its mark.
 
 use crate::process::HEAP;
 use crate::watch::{self, Ask};
 use crate::{held, report};
-use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use freehold_core::heap::{Block, Cache, Kind, Misuse};
 use freehold_core::machine::Machine;
-use freehold_core::size_class::MAX_CLASS_SIZE;
-use freehold_core::sync::Lock;
+use freehold_core::size_class::{MAX_CLASS_SIZE, SizeClass, class_of_aligned};
+use freehold_os::thread::is_alone;
 
 /// Blocks up to [`LITTLE_MAX`] bytes that wait: at most 4 MiB.
 const LITTLE: usize = 4096;
@@ -37,25 +36,14 @@ const _: () = assert!(MAX_CLASS_SIZE <= SIZE);
 /// Fences at a time: each costs two mappings, of which a process has 65530.
 const FENCES: usize = 16 * 1024;
 
-/// Places for blocks, and the dice.
-struct Quarantine {
-    little: [usize; LITTLE],
-    big: [usize; BIG],
-    dice: u64,
-}
+/// What waits: an address, and above it how many 16 bytes the block has; 0 in an empty place.
+static PLACES: [AtomicUsize; LITTLE + BIG] = [const { AtomicUsize::new(0) }; LITTLE + BIG];
+/// Where the size begins in a place: no address of a program's reaches that far.
+const SIZE_SHIFT: u32 = 48;
+const _: () = assert!(MAX_CLASS_SIZE / 16 < 1 << (usize::BITS - SIZE_SHIFT));
 
-struct Shared {
-    lock: Lock,
-    quarantine: UnsafeCell<Quarantine>,
-}
-
-// SAFETY: the quarantine is reached under the lock only.
-unsafe impl Sync for Shared {}
-
-static SHARED: Shared = Shared {
-    lock: Lock::new(),
-    quarantine: UnsafeCell::new(Quarantine { little: [0; LITTLE], big: [0; BIG], dice: 0 }),
-};
+/// Of all threads: two that throw at once may see the same number.
+static DICE: AtomicU64 = AtomicU64::new(0);
 
 /// What canaries are made of: random.
 static SECRET: AtomicUsize = AtomicUsize::new(0);
@@ -63,46 +51,71 @@ static SECRET: AtomicUsize = AtomicUsize::new(0);
 /// How many blocks have a fence.
 static FENCED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes in the quarantine.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes in the quarantine.
+/// Bytes in the quarantine: they are added up when somebody asks.
 pub(crate) fn waiting() -> usize {
-    WAITING.load(Ordering::Relaxed)
+    PLACES.iter().map(|place| (place.load(Ordering::Relaxed) >> SIZE_SHIFT) * 16).sum()
 }
 
 /// Starts it: before the first cache is handed out.
 pub(crate) fn start() {
     watch::add(watch::SECURE);
     SECRET.store(HEAP.machine().random(), Ordering::Relaxed);
-    // SAFETY: nobody else is here before the start is over.
-    unsafe { (*SHARED.quarantine.get()).dice = HEAP.machine().random() as u64 | 1 };
-}
-
-/// In a forked child: the quarantine is free. (It is whole: a place is one word.)
-pub(crate) fn after_fork_in_child() {
-    SHARED.lock.disown(HEAP.machine());
+    DICE.store(HEAP.machine().random() as u64 | 1, Ordering::Relaxed);
 }
 
 /// Allocates: a small block with a canary at its end, a large one with a fence behind it. What the heap hands out must be a
 /// block of its own that nobody has: lists that were written to end the program here.
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
+    let small = ask.size <= MAX_CLASS_SIZE - CANARY;
+    match class_of_aligned(ask.size.saturating_add(CANARY), ask.align) {
+        Some(class) if small => allocate_small(cache, class, ask),
+        _ => allocate_large(cache, ask),
+    }
+}
+
+#[inline]
+fn allocate_small(cache: &Cache, class: SizeClass, ask: Ask) -> *mut u8 {
+    let address = HEAP.allocate_class(cache, class);
+    if address.is_null() {
+        return address;
+    }
+    let block = Block { address: address.addr(), size: class.size(), kind: Kind::Small };
+    let own = cache.class_at(address) == Some(class);
+    if !own && HEAP.find(address) != Ok(block) || !held::give(address) {
+        report::stop_taken(address);
+    }
+    if ask.zero {
+        // SAFETY: the block is ours and that long.
+        unsafe { ptr::write_bytes(address, 0, ask.size) };
+    }
+    note_size(&block, ask.size);
+    address
+}
+
+#[inline(never)]
+fn allocate_large(cache: &Cache, ask: Ask) -> *mut u8 {
     let page = HEAP.machine().page_size();
-    let small = ask.size <= MAX_CLASS_SIZE - CANARY && ask.align <= MAX_CLASS_SIZE;
-    let (least, more) = if small { (0, CANARY) } else { (MAX_CLASS_SIZE + 1, page) };
-    let Some(longer) = ask.size.max(least).checked_add(more) else { return ptr::null_mut() };
-    let block = Ask { size: longer, ..ask }.of_heap(cache);
-    if block.is_null() {
-        return block;
+    let Some(longer) = ask.size.max(MAX_CLASS_SIZE + 1).checked_add(page) else {
+        return ptr::null_mut();
+    };
+    let address = Ask { size: longer, ..ask }.of_heap(cache);
+    if !address.is_null() {
+        let large = HEAP.find(address).is_ok_and(|found| found.kind == Kind::Large);
+        if !large || !held::give(address) {
+            report::stop_taken(address);
+        }
+        raise_fence(address, page);
     }
-    match HEAP.examine(block) {
-        Ok(found) if held::give(block) => match found.kind {
-            Kind::Small => note_size(&found, ask.size),
-            Kind::Large => raise_fence(block, page),
-        },
-        _ => report::stop_taken(block),
+    address
+}
+
+/// The block that starts at an address, in use or not.
+#[inline]
+fn locate(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
+    match cache.class_at(address) {
+        Some(class) => Ok(Block { address: address.addr(), size: class.size(), kind: Kind::Small }),
+        None => HEAP.find(address),
     }
-    block
 }
 
 /// The last word of a small block.
@@ -153,16 +166,13 @@ fn raise_fence(block: *mut u8, page: usize) {
 }
 
 /// What of a block's size its user must not use: the canary, or the fence.
-pub(crate) fn extra(block: *mut u8) -> usize {
-    match HEAP.find(block) {
-        Ok(Block { kind: Kind::Large, .. }) => HEAP.machine().page_size(),
-        _ => CANARY,
-    }
+pub(crate) fn extra(size: usize) -> usize {
+    if size <= MAX_CLASS_SIZE { CANARY } else { HEAP.machine().page_size() }
 }
 
 /// The block at an address, if the program holds it.
-pub(crate) fn find(address: *mut u8) -> Result<Block, Misuse> {
-    let block = HEAP.find(address)?;
+pub(crate) fn find(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
+    let block = locate(cache, address)?;
     if held::is_held(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
 }
 
@@ -171,7 +181,7 @@ pub(crate) fn find(address: *mut u8) -> Result<Block, Misuse> {
 /// # Safety
 /// The block is not in use by anyone.
 pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
-    let block = HEAP.find(address)?;
+    let block = locate(cache, address)?;
     if !held::take(address) {
         return Err(Misuse::DoubleFree);
     }
@@ -189,13 +199,7 @@ pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse>
         ptr::write_bytes(address, 0, block.size);
         HEAP.seal(address);
     }
-    WAITING.fetch_add(block.size, Ordering::Relaxed);
-    let leaving: *mut u8 = ptr::with_exposed_provenance_mut(exchange(&block));
-    if leaving.is_null() {
-        return Ok(());
-    }
-    let size = HEAP.usable_size(leaving)?;
-    WAITING.fetch_sub(size, Ordering::Relaxed);
+    let Some((leaving, size)) = exchange(&block) else { return Ok(()) };
     // SAFETY: the block was in the quarantine, hence sealed and nobody's.
     let whole = unsafe { HEAP.unseal(leaving) && is_zero(leaving, size) };
     if !whole {
@@ -205,27 +209,29 @@ pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse>
     unsafe { HEAP.free(cache, leaving) }
 }
 
-/// Puts a block into a random place; the block that was there, 0 for none.
-fn exchange(block: &Block) -> usize {
-    SHARED.lock.with(HEAP.machine(), || {
-        // SAFETY: the lock makes this the only access.
-        let quarantine = unsafe { &mut *SHARED.quarantine.get() };
-        // xorshift64: Marsaglia, "Xorshift RNGs" (2003); its start is the kernel's randomness.
-        let mut dice = quarantine.dice;
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        quarantine.dice = dice;
-        let places: &mut [usize] = match block.size {
-            0..=LITTLE_MAX => &mut quarantine.little,
-            _ => &mut quarantine.big,
-        };
-        let number = (dice >> 33) as usize % places.len().max(1);
-        match places.get_mut(number) {
-            Some(place) => core::mem::replace(place, block.address),
-            None => block.address,
-        }
-    })
+/// Puts a block into a random place; the block that was there, and its size.
+fn exchange(block: &Block) -> Option<(*mut u8, usize)> {
+    // xorshift64: Marsaglia, "Xorshift RNGs" (2003); its start is the kernel's randomness.
+    let mut dice = DICE.load(Ordering::Relaxed);
+    dice ^= dice << 13;
+    dice ^= dice >> 7;
+    dice ^= dice << 17;
+    DICE.store(dice, Ordering::Relaxed);
+    let number = (dice >> 33) as usize;
+    let number = if block.size <= LITTLE_MAX { number % LITTLE } else { LITTLE + number % BIG };
+    let entering = block.address | (block.size / 16) << SIZE_SHIFT;
+    let place = PLACES.get(number)?;
+    let leaving = if is_alone() {
+        let leaving = place.load(Ordering::Relaxed);
+        place.store(entering, Ordering::Relaxed);
+        leaving
+    } else {
+        // Release and Acquire: who takes the block out sees it wiped.
+        place.swap(entering, Ordering::AcqRel)
+    };
+    let address = leaving & ((1 << SIZE_SHIFT) - 1);
+    let size = (leaving >> SIZE_SHIFT) * 16;
+    (leaving != 0).then(|| (ptr::with_exposed_provenance_mut(address), size))
 }
 
 /// Whether a block is zero. (Its first bytes were the mark, and are.)
@@ -234,8 +240,8 @@ fn exchange(block: &Block) -> usize {
 /// The block has `size` bytes, a multiple of 16, and nobody writes to it.
 unsafe fn is_zero(block: *mut u8, size: usize) -> bool {
     // SAFETY: the caller's; blocks are aligned to 16.
-    let words = unsafe { core::slice::from_raw_parts(block.cast::<u64>(), size / 8) };
-    words.iter().all(|&word| word == 0)
+    let pairs = unsafe { core::slice::from_raw_parts(block.cast::<[u64; 2]>(), size / 16) };
+    pairs.iter().fold(0, |bits, pair| bits | pair[0] | pair[1]) == 0
 }
 
 /// # Safety

@@ -10,7 +10,7 @@
 //! quarantine, the profile, the main heap's.
 
 use crate::process::HEAP;
-use crate::{heaps, options, profile, purger, secure, watch, word};
+use crate::{heaps, options, profile, purger, watch, word};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::heap::Cache;
@@ -42,8 +42,7 @@ pub(crate) enum Entered {
 
 /// The cache of a thread whose hot word is empty: because it has none yet, and gets one, or because
 /// the process is watched. `None` when memory is short.
-#[cold]
-#[inline(never)]
+#[inline]
 pub(crate) fn enter() -> Option<Entered> {
     match word::watched() {
         Some(cache) => Some(Entered::Watched(cache)),
@@ -52,6 +51,8 @@ pub(crate) fn enter() -> Option<Entered> {
 }
 
 /// Gives the calling thread a cache; `None` when memory is short.
+#[cold]
+#[inline(never)]
 fn attach() -> Option<Entered> {
     start_heap();
     if HEAP.has_caches() || !freehold_os::thread::is_first() {
@@ -205,7 +206,6 @@ pub(crate) fn after_copy() {
     let mine = word::watched().unwrap_or(word::get());
     HEAP.after_fork_in_child(|cache| ptr::eq(cache, mine));
     profile::after_fork_in_child();
-    secure::after_fork_in_child();
     heaps::after_fork_in_child();
     purger::forget();
 }

@@ -75,6 +75,9 @@ impl Ask {
 
 /// Allocates under watch.
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
+    if is_only(SECURE) {
+        return secure::allocate(cache, ask);
+    }
     if let Some(meter) = word::meter() {
         return meter.allocate(cache, ask);
     }
@@ -145,8 +148,8 @@ pub(crate) unsafe fn reallocate(
     block: *mut u8,
     size: usize,
 ) -> Result<*mut u8, Misuse> {
-    let found = if watches(SECURE) { secure::find(block)? } else { HEAP.examine(block)? };
-    let have = found.size - reserved(block);
+    let found = if watches(SECURE) { secure::find(cache, block)? } else { HEAP.examine(block)? };
+    let have = found.size - reserved(found.size);
     if watches(COUNT) {
         counts::resized();
     }
@@ -202,9 +205,9 @@ pub(crate) fn asked_for(block: &Block) -> Option<usize> {
     if watches(SECURE) { secure::asked_for(block) } else { None }
 }
 
-/// What of a block's size its user must not use.
-pub(crate) fn reserved(block: *mut u8) -> usize {
-    if watches(SECURE) { secure::extra(block) } else { 0 }
+/// What its user must not use of a block of this size.
+pub(crate) fn reserved(size: usize) -> usize {
+    if watches(SECURE) { secure::extra(size) } else { 0 }
 }
 
 fn usable(block: *mut u8) -> usize {

@@ -17,7 +17,7 @@
 use crate::syscall::{Number, call};
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// Bytes of stack.
 const STACK: usize = 32 * 1024;
@@ -262,6 +262,24 @@ pub fn confine() -> bool {
         call(Number::PrCtl, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]) == 0
             && call(Number::Seccomp, [SET_FILTER, 0, (&raw const program).addr(), 0, 0, 0]) == 0
     }
+}
+
+/// Whether the C library has started no thread, or all have ended: nobody else is about to touch anything. (The hidden ones do
+/// not count. glibc says so from 2.32 on; where nobody says anything, there may be others.)
+#[inline]
+pub fn is_alone() -> bool {
+    let flag: *const AtomicU8;
+    // SAFETY: reads the address of a byte of the C library's, null where it has none.
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_single_threaded",
+            "mov {0}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
+            out(reg) flag,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: as above; the byte stays as long as the C library does.
+    unsafe { flag.as_ref() }.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0)
 }
 
 /// Whether the calling thread is the process's first.

@@ -381,6 +381,15 @@ impl Cache {
         (!marked).then_some((block, class))
     }
 
+    /// The class of the block that starts at `address`, in use or not, if it lies in a slab of this cache's; `None` for every
+    /// other address.
+    #[inline(always)]
+    pub fn class_at(&self, address: *mut u8) -> Option<SizeClass> {
+        let tag = self.tag_within(address, self.known.get())?;
+        let class = SizeClass::new(tag as usize ^ ptr::from_ref(self).addr())?;
+        class.starts_at(address.addr() & (UNIT - 1)).then_some(class)
+    }
+
     /// The size of a block in use of one of this cache's slabs; `None` for every other address.
     #[inline(always)]
     pub fn size_of(&self, address: *mut u8) -> Option<usize> {
