@@ -65,7 +65,7 @@ pub struct Options {
     /// Smaller parameters: a look at whether all is well, not a measurement.
     #[arg(long, global = true)]
     quick: bool,
-    /// Where the raw data goes (JSON lines); by default bench/results/DATE-NAME.jsonl.
+    /// Where the raw data goes (JSON lines); by default bench/results/NAME.jsonl.
     #[arg(long, global = true, value_name = "FILE")]
     out: Option<PathBuf>,
     /// The NAME in that default.
@@ -119,9 +119,7 @@ impl Options {
     }
 
     fn raw_file(&self) -> PathBuf {
-        let default = || {
-            suite::folder().join("results").join(format!("{}-{}.jsonl", facts::date(), self.name))
-        };
+        let default = || suite::folder().join("results").join(format!("{}.jsonl", self.name));
         self.out.clone().unwrap_or_else(default)
     }
 }

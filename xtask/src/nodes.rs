@@ -20,14 +20,14 @@ const TESTS: [(&str, &str); 5] = [
 /// Which, and where to.
 #[derive(Args)]
 #[command(after_help = "Example:
-  cargo xtask nodes --out bench/results/2026-11-22-nodes.jsonl
+  cargo xtask nodes --out nodes.jsonl
 
 Every test must pass. Figures are byte counts of an emulated kernel: they depend little on how busy this machine is.")]
 pub struct Options {
     /// Tests by name, parted by commas, instead of all.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The file; else `nodes.jsonl` of today under bench/results.
+    /// The file; else bench/results/nodes.jsonl, which it replaces.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -36,7 +36,7 @@ pub struct Options {
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let results = crate::sources::root().join("bench/results");
     let out = options.out.clone();
-    let out = out.unwrap_or_else(|| results.join(format!("{}-nodes.jsonl", facts::date())));
+    let out = out.unwrap_or_else(|| results.join("nodes.jsonl"));
     let mut raw = Raw::create(&out, &head())?;
     let figures = out.with_extension(format!("figures-{}", std::process::id()));
     for (package, test) in TESTS {

@@ -72,7 +72,7 @@ pub struct Options {
     /// Only these allocators, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Where the raw results go.
+    /// Where the raw results go; else bench/results/worst.jsonl, which they replace.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -105,8 +105,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     subjects.push(Subject::libc());
     subjects.retain(|one| options.only.is_empty() || options.only.contains(&one.name));
     anyhow::ensure!(!subjects.is_empty(), "none of --only {} is there", options.only.join(","));
-    let date = facts::date();
-    let default = crate::sources::root().join(format!("bench/results/{date}-worst.jsonl"));
+    let default = crate::sources::root().join("bench/results/worst.jsonl");
     let mut raw = Raw::create(options.output.as_deref().unwrap_or(&default), &head(options))?;
     let programs = programs(options)?;
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! Memory of `info` and `replay` grows with the peak of live objects, not with the length of a
 //! trace: the same program, ten times as long, must not need more. (Traces of up to 1 GB:
-//! `bench/results/2026-11-21-replay-memory.md`.)
+//! `bench/results/replay-memory.md`.)
 
 use freehold_lab::{profile, simulate};
 use freehold_trace::{

@@ -24,7 +24,7 @@ pub fn measure(place: &Place, runs: usize) -> anyhow::Result<String> {
     let allocators: Vec<Allocator> =
         columns.into_iter().filter_map(|column| column.allocator.ok()).collect();
     compile::all(place, std::iter::empty())?;
-    let file = suite::folder().join(format!("results/{}-threats-cost.jsonl", facts::date()));
+    let file = suite::folder().join("results/threats-cost.jsonl");
     let mut raw = Raw::create(&file, &facts::head(&allocators, runs, false))?;
     let listed = suite::load()?.program;
     let mut measured = Vec::new();

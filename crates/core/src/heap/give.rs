@@ -33,7 +33,7 @@ const GIVEN_BYTES: usize = 256 * 1024;
 /// another thread may have.
 pub(super) const WORDS: usize = 8;
 /// The same of a call that repays, which waits for memory anyway: with fewer, memory grows for another size before what
-/// was freed can go back (bench/NOTES.md).
+/// was freed can go back (docs/decisions/stock-and-random-frees.md).
 const REPAID_WORDS: usize = 16;
 /// Blocks on the average, where they lie so close that fewer words would do.
 const BLOCKS_A_WORD: usize = 4;
