@@ -20,6 +20,7 @@ pub mod heaps;
 pub mod inspect;
 pub mod loading;
 pub mod malloc;
+mod next;
 pub mod nodes;
 pub mod operators;
 pub mod privileges;

@@ -10,6 +10,7 @@
 
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
+use crate::next::next;
 use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -21,8 +22,7 @@ static DLMOPEN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Looks for the next function of a name, and remembers it.
 fn find(name: &CStr, place: &AtomicPtr<c_void>) -> *mut c_void {
-    // SAFETY: a C string.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    let next = next(name);
     let next = if next.is_null() { opens_nothing as *mut c_void } else { next };
     place.store(next, Ordering::Relaxed);
     next

@@ -7,6 +7,7 @@
 #![allow(non_snake_case, reason = "the mangled names are the interface")]
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
+use crate::next::next;
 use core::ffi::CStr;
 use freehold::process;
 use libc::{c_char, c_void, size_t};
@@ -22,20 +23,21 @@ extern "C" fn allocate_aligned(size: size_t, align: size_t) -> *mut c_void {
 /// The operator of this name that comes after ours in the order of loading, else that of a runtime that is in no such
 /// order, because it came with a library that was opened later.
 extern "C" fn next_operator(name: *const c_char) -> *const c_void {
-    // SAFETY: the callers pass C strings.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
+    // SAFETY: the callers pass C strings, which are constants.
+    let name = unsafe { CStr::from_ptr(name) };
+    let next = next(name);
     let next = if next.is_null() { operator_of_runtime(name) } else { next };
     if next.is_null() { out_of_memory as *const c_void } else { next }
 }
 
 /// The operator of a C++ runtime that is loaded; null when there is none.
-fn operator_of_runtime(name: *const c_char) -> *mut c_void {
+fn operator_of_runtime(name: &CStr) -> *mut c_void {
     const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
     let of = |runtime: &CStr| {
         // SAFETY: C strings. RTLD_NOLOAD loads nothing; the handle stays open, so that what is found stays.
         unsafe {
             let handle = libc::dlopen(runtime.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if handle.is_null() { handle } else { libc::dlsym(handle, name) }
+            if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) }
         }
     };
     RUNTIMES.into_iter().map(of).find(|found| !found.is_null()).unwrap_or(core::ptr::null_mut())

@@ -10,15 +10,10 @@
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
 use crate::malloc::set_errno;
+use crate::next::next;
 use core::ffi::CStr;
 use freehold::purger;
 use libc::{c_int, c_long, c_ulong, c_void, gid_t, size_t, uid_t};
-
-/// The function of this name that comes after ours in the order of loading; null where there is none.
-fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is a C string.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
-}
 
 macro_rules! without_purger {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => {$(
