@@ -208,14 +208,6 @@ impl<M: Machine> NodeHeap<M> {
         })
     }
 
-    pub(super) fn slab_at(&self, address: usize) -> Option<&Slab> {
-        let region = self.runs.region_of(address)?;
-        // SAFETY: the region contains the address.
-        let tag = Tag::decode(unsafe { region.tag(address) }.load(Ordering::Relaxed));
-        // SAFETY: the tag says that the unit is a slab.
-        matches!(tag, Tag::Slab(..)).then(|| unsafe { &*region.descriptor(address).cast() })
-    }
-
     fn set_bit(&self, address: usize) {
         let Some(slab) = self.slab_at(address) else { return };
         let Some(number) = slab.number(address) else { return };

@@ -98,6 +98,15 @@ impl<M: Machine> NodeHeap<M> {
         slab.is_some_and(|slab| slab.number(address).is_some_and(|number| slab.is_free(number)))
     }
 
+    /// The slab that an address lies in, if it lies in one.
+    pub(super) fn slab_at(&self, address: usize) -> Option<&Slab> {
+        let region = self.runs.region_of(address)?;
+        // SAFETY: the region contains the address.
+        let tag = Tag::decode(unsafe { region.tag(address) }.load(Ordering::Relaxed));
+        // SAFETY: the tag says that the unit is a slab.
+        matches!(tag, Tag::Slab(..)).then(|| unsafe { &*region.descriptor(address).cast() })
+    }
+
     /// The block that starts at `address`, in use or not. O(1).
     pub fn find(&self, address: *mut u8) -> Result<Block, Misuse> {
         let at = address.addr();
