@@ -1,4 +1,4 @@
-//! What happens when a stack runs full, and every other way by which blocks leave a cache.
+//! Full stacks, and every other way by which blocks leave a cache.
 //!
 //! ```text
 //! full:     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
@@ -8,10 +8,10 @@
 //! idle:     the purger turns depots into bits, and stacks of caches without a thread into depots
 //! ```
 //!
-//! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
-//! went (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, hold a second stack back instead; but nobody can take that
-//! from a thread that rests). Blocks go back to bits in steps of some words: the worst call is short.
-//! What is left of a stack after a step lies under what is freed next.
+//! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot
+//! unchanged (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, keep a second stack instead; but no other thread can take
+//! that from an idle thread). Blocks go back to bits in steps of a few words, so the longest call is short.
+//! The rest of a stack after a step stays at the bottom, under the blocks freed next.
 
 use super::cache::{Block, Cache};
 use super::depot::{HEADER, Magazine};

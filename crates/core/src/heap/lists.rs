@@ -1,8 +1,8 @@
-//! The slabs of a cache: lists by class, and how the news of blocks given back changes them.
+//! The slabs of a cache: lists by class, and how they change when blocks are given back.
 //!
 //! Invariant: a slab with set bits is in its owner's list of its class, or on its way there through
-//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires (but see `forgotten`); for idle
-//! caches that is whoever holds the registry's lock.
+//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires (but see `forgotten`); the holder
+//! of the registry's lock owns idle caches.
 
 use super::cache::Cache;
 use super::huge::count_slab;

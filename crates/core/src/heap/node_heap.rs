@@ -1,15 +1,15 @@
-//! The heap: what all its threads share, and the entry points that are not hot.
+//! The heap: the state that all its threads share, and the entry points that are not hot.
 //!
-//! Where there are several memories, every cache belongs to one ([`Home`]), and so does all that it hands out; blocks
-//! that others free travel back to their slab's owner, hence home. A thread that finds itself on another node takes a
-//! cache of that node ([`NodeHeap::is_stray`]).
+//! On a machine with several memories, every cache belongs to one ([`Home`]), and so does all memory that it hands out;
+//! a block that another thread frees returns to its slab's owner, hence home. A thread that now runs on another node
+//! takes a cache of that node ([`NodeHeap::is_stray`]).
 //!
-//! Owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
-//! exits it goes idle with all its slabs and stacks, the next thread to come takes it as it is, and until then
-//! others adopt slabs from it, and the purger empties it.
+//! The heap owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
+//! exits it goes idle with all its slabs and stacks. The next new thread takes it as it is; until then
+//! other threads adopt slabs from it, and the purger empties it.
 //!
-//! Locks, in the order they may be taken: `purging`, `registry`, the runs'. No lock is held while a
-//! program's block is handed out or given back; nothing here calls back into the caller.
+//! Lock order: `purging`, `registry`, the runs'. No lock is held while the heap
+//! hands out or takes back a program's block; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
 use super::give::stacked;
