@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! Heap ── Private ─┬─ NodeHeap        blocks, slabs, runs: the malloc's own code
-//!                  ├─ Machine         remembers what was reserved, so that all of it can go
+//!                  ├─ Machine         remembers every reservation, so that all can go
 //!                  └─ slots           caches, each under a lock; threads spread over them
 //! ```
 //!
-//! The process's main heap gives each thread a cache; a further heap has a fixed few, because there
-//! may be many heaps and threads, and who asks for a heap of his own asks rarely. A call locks the slot
-//! that its thread falls on, and does there what the main heap does.
+//! The process's main heap gives each thread a cache. A further heap has a fixed few, because there
+//! may be many heaps and threads, and programs allocate from a further heap rarely. A call locks the slot
+//! to which its thread maps, and does there what the main heap does.
 
 use crate::process::HEAP;
 use crate::vacate::{NodeError, Pace, Vacated};

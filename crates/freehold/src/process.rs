@@ -1,6 +1,6 @@
 //! The process's heap: the functions that C and Rust export, without their names.
 //!
-//! Every `pub` function's first lines are the hot path; what is rare is a tail call to a cold one.
+//! Every `pub` function's first lines are the hot path; each rare case is a tail call to a cold function.
 //! Misuse stops the program (see `report`); exhaustion is null. None of them touches `errno`.
 
 use crate::thread::Entered;

@@ -1,4 +1,4 @@
-//! The last words before a program error stops the program: one line on the standard error,
+//! The message before a program error stops the program: one line on the standard error,
 //! written without allocating, then `abort`.
 
 use crate::process::HEAP;

@@ -1,4 +1,4 @@
-//! Leaving a node while the program runs: to have it unplugged, or because somebody else needs its memory.
+//! Leaving a node while the program runs: because it will be unplugged, or others need its memory.
 //!
 //! ```text
 //! close    no heap takes memory of the node any more            also those that are made later
@@ -8,7 +8,7 @@
 //! rest     stacks, data, mappings, likewise piece by piece       os::Elsewhere
 //! ```
 //!
-//! A call that was told to move so much at most ends early; the next one goes on: what left stays away, since the node
+//! A call with a limit on bytes to move ends early; the next one continues. Moved memory stays away, since the node
 //! stays closed until [`readmit`]. Threads may run on: they find their blocks at the same addresses.
 
 use crate::heaps::{self, with_list};

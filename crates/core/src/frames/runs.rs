@@ -1,8 +1,8 @@
 //! Runs of units for the malloc: a table of regions under one lock.
 //!
 //! One region is enough wherever address space is plentiful; where it is not (`RLIMIT_AS`, strict
-//! overcommit), smaller ones follow. The first is the one the free path knows; the others are found
-//! by a linear search on a colder path.
+//! overcommit), smaller ones follow. The free path knows only the first; a colder path finds the others
+//! by a linear search.
 //!
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.

@@ -1,5 +1,5 @@
-//! A region in a forked child whose parent had a thread half way through changing it: everything that follows from the used
-//! bits of the banks is derived from them anew.
+//! A region in a forked child whose parent had a thread half way through changing it: derives all other state anew
+//! from the banks' used bits.
 
 use super::Region;
 use crate::frames::BANK;

@@ -1,7 +1,7 @@
-//! What a region has on nodes that are closed, piece by piece: bookkeeping first, then bank by bank.
+//! A region's memory on closed nodes, piece by piece: metadata first, then bank by bank.
 //!
-//! A bank that shall leave its node is told where its pages come from now before those that are there are moved, so that
-//! none comes after. Moving them is the caller's, outside of the lock: it disturbs nobody.
+//! For a bank that must leave its node, the region first sets where new pages come from, so that no new page appears on
+//! the old node. The caller then moves the present pages, outside of the lock: that delays no thread.
 
 use super::Region;
 use super::placing::nodes_of;
