@@ -18,7 +18,7 @@ const PATH_MAX: usize = 4096;
 pub(crate) struct PathOption {
     text: AtomicUsize,
     len: AtomicUsize,
-    /// The process that was told.
+    /// The process that set it.
     pid: AtomicI32,
 }
 

@@ -241,7 +241,7 @@ pub(crate) fn read() {
     }
 }
 
-/// Whether a variable is set, for who asks before they are read; `begins` is its name and `=`. (`getenv` would do, but for
+/// Whether a variable is set, for callers before the options are read; `begins` is its name and `=`. (`getenv` would do, but for
 /// the pages of the C library that it brings into every process.)
 pub(crate) fn is_given(begins: &[u8]) -> bool {
     // SAFETY: as in `read`.

@@ -113,8 +113,8 @@ pub unsafe fn free(block: *mut u8) {
     }
 }
 
-/// Frees a block that was asked for with this size and alignment (16 for none), or nothing if it is null. Another size
-/// stops the program, as far as it can be told: blocks may be twice as long as what was asked for.
+/// Frees a block that was requested with this size and alignment (16 for none), or nothing if it is null. Another size
+/// stops the program if it is impossible for the block: a block may be twice as long as the size requested.
 ///
 /// # Safety
 /// As for [`free`].

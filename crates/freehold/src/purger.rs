@@ -72,7 +72,7 @@ pub(crate) fn call() {
     }
 }
 
-/// Starts the thread, unless the last one is still leaving, or somebody is in the way: then who frees next tries again.
+/// Starts the thread, unless the last one is still leaving, or another call starts or pauses it: then the next free tries again.
 fn start() -> bool {
     let machine = HEAP.machine();
     let started = STARTING.try_with(machine, || {
@@ -103,8 +103,8 @@ pub(crate) fn forget() {
 /// As long as it lives there is no purger.
 pub struct Pause(());
 
-/// Ends the purger, if there is one, and waits until the kernel has forgotten it; none starts before the answer is dropped. For
-/// what a program does to all its threads, or when it has one only.
+/// Ends the purger, if there is one, and waits until the kernel has removed it; none starts before the result is dropped. For
+/// calls that change all threads of a program, or require a single one.
 #[cold]
 pub fn pause() -> Pause {
     copied::mend();

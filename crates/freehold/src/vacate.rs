@@ -19,7 +19,7 @@ use freehold_core::place::{NodeId, NodeSet};
 
 /// Rounds over all memory before what is left counts as stuck.
 const ROUNDS: u32 = 8;
-/// Between two rounds, for whoever holds a page: kernel threads do so for milliseconds.
+/// Between two rounds, because kernel threads may hold a page for milliseconds.
 const REST_NS: u64 = 20_000_000;
 
 /// Nodes that were left.
@@ -100,7 +100,7 @@ pub fn vacate(node: usize, pace: Pace) -> Result<Vacated, NodeError> {
     Ok(done)
 }
 
-/// Moves what is not of heaps, once: what others have mapped too stays, and who runs on the node may come back.
+/// Moves memory outside of heaps, once: pages shared with other processes stay, and a thread on the node may touch new ones.
 fn move_rest(from: NodeSet, to: NodeSet, pace: Pace, done: &mut Vacated) {
     let Some(mut rest) = HEAP.machine().elsewhere(from, to) else { return };
     while let Some(moved) = rest.step() {

@@ -101,7 +101,7 @@ pub fn is_empty(cache: &Cache) -> bool {
     core::ptr::eq(cache, &raw const EMPTY)
 }
 
-/// In the second word: what is there is a meter.
+/// In the second word: the word points to a meter.
 const METER: usize = 1;
 
 #[inline(always)]

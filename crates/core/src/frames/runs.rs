@@ -63,7 +63,7 @@ pub struct Cursor {
     piece: usize,
 }
 
-/// What is handed out and what lies free, in units.
+/// Units handed out, and free units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Handed out.
@@ -119,7 +119,7 @@ impl Runs {
         self.regions().iter().take_while(|r| r.base() != 0).find(|r| r.contains(address))
     }
 
-    /// Where the table of [`MAX_REGIONS`] regions lies, for who reads it from outside.
+    /// The address of the table of [`MAX_REGIONS`] regions, for a reader from outside.
     pub fn table(&self) -> usize {
         self.regions.get().addr()
     }
@@ -181,7 +181,7 @@ impl Runs {
         })
     }
 
-    /// Runs `work` under the lock, and again when what it left as a question was asked without it.
+    /// Runs `work` under the lock. While it leaves a question: asks that without the lock, and runs `work` again.
     #[cold]
     fn asking<R>(
         &self,

@@ -74,13 +74,13 @@ impl Supply {
         Supply { offers, asked: none, closed: none, strict: false, question, answer, hasty: false }
     }
 
-    /// Takes note of an answer. `hasty`: what else must be known is asked at once, whoever waits.
+    /// Stores an answer. `hasty`: asks further questions at once, though threads wait for the lock.
     pub fn hear(&mut self, answer: Answer, hasty: bool) {
         (self.question, self.answer, self.hasty) = (Question::None, answer, hasty);
     }
 
-    /// What must be known before more can be said, if anything: nothing that was said since [`Supply::hear`] is an answer
-    /// then. What was heard is forgotten.
+    /// The question that must be answered first, if any: results since [`Supply::hear`] are not valid
+    /// then. Drops the stored answer.
     pub fn question(&mut self) -> Question {
         self.answer = Answer::None;
         core::mem::take(&mut self.question)

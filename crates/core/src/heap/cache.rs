@@ -36,7 +36,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-/// A free block, as seen by who holds it. Sixteen bytes: the smallest class.
+/// A free block, as its holder sees it. Sixteen bytes: the smallest class.
 #[repr(C)]
 pub struct Block {
     link: usize,
@@ -182,9 +182,9 @@ pub struct Cache {
     /// Freed blocks of other caches' slabs, and how many they are.
     pub(super) outbox: [Parcel; PARCELS],
     pub(super) outbox_len: [Cell<u8>; CLASSES],
-    /// Bytes given back to slabs since the heap was last told.
+    /// Bytes given back to slabs and not yet added to the heap's count.
     pub(super) given: Cell<usize>,
-    /// Of a cache without a thread: bytes that the heap was told of when the thread ended; see `detach`.
+    /// Of a cache without a thread: bytes added to the heap's count when the thread ended; see `detach`.
     pub(super) told: Cell<usize>,
     /// Bytes in the depots, at most; see `give::is_stocked`.
     pub(super) stock: Cell<usize>,

@@ -59,7 +59,7 @@ impl Cache {
     }
 }
 
-/// All caches, whoever has them. They are found without a lock; see the module.
+/// All caches, with or without a thread, found without a lock; see the module.
 pub(super) struct Caches {
     unit: *const Cache,
     page: usize,

@@ -42,7 +42,7 @@ use crate::size_class::SizeClass;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-/// More blocks than this no list of a cache has: whoever walks one that is torn comes to an end.
+/// No list of a cache has more blocks than this: it ends the walk of a torn list.
 const LONGEST_LIST: usize = 1 << 24;
 
 impl<M: Machine> NodeHeap<M> {

@@ -27,7 +27,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
-/// Bytes given back before the heap is told.
+/// Bytes that a cache gives back before it adds them to the heap's count.
 const GIVEN_BYTES: usize = 256 * 1024;
 /// Words of bits that one call gives blocks back to, at most: up to two hundred instructions each, and lines of cache that
 /// another thread may have.
@@ -40,7 +40,7 @@ const BLOCKS_A_WORD: usize = 4;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
 const MOST_DEBT: u32 = 4 * UNIT as u32;
 /// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
-/// processor's caches: whoever does it later has to fetch every block from memory.
+/// processor's caches: later, each block would have to be fetched from memory.
 const STOCK_BYTES: usize = 32 << 20;
 
 impl<M: Machine> NodeHeap<M> {
@@ -188,7 +188,7 @@ impl<M: Machine> NodeHeap<M> {
         self.retire_free(cache);
     }
 
-    /// Puts what a thread that ended has left in stacks into depots; the purger is told hereby.
+    /// Puts the stacks of an ended thread into depots; their bytes stay counted for the purger.
     fn stow_all(&self, cache: &Cache) {
         (0..CLASSES).for_each(|class| self.stow(cache, class));
         if cache.told.get() != 0 {
@@ -254,8 +254,8 @@ impl<M: Machine> NodeHeap<M> {
         done.unsettled += left;
     }
 
-    /// As [`NodeHeap::give_up_to`]. Misuse that is found was caused long ago, and is nothing that the
-    /// caller could be told: it is noted, and the rest of the list lost.
+    /// As [`NodeHeap::give_up_to`]. Misuse found here was caused long ago, not by the
+    /// caller: it is noted, and the rest of the list lost.
     pub(super) fn give_or_note(
         &self,
         by: Option<&Cache>,
@@ -410,7 +410,7 @@ pub(super) fn size_of_class(class: usize) -> usize {
     SizeClass::new(class).map_or(0, SizeClass::size)
 }
 
-/// A count as the census and the purger are told it.
+/// A count as the census and the purger read it.
 fn short(len: u32) -> u16 {
     len.min(u16::MAX as u32) as u16
 }

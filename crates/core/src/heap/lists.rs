@@ -42,7 +42,7 @@ impl<M: Machine> NodeHeap<M> {
                 let from = unsafe { &*idle };
                 self.drain(from);
                 if from.slabs.at(class.index()).get().is_null() {
-                    // What it has becomes bits, and the slabs with these bits are heard of.
+                    // Its blocks become bits, and this lists the slabs with these bits.
                     self.stow(from, class.index());
                     self.give_depot(Some(from), from, class.index());
                 }

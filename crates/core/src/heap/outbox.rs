@@ -44,7 +44,7 @@ impl Parcel {
     }
 }
 
-/// What is sent: where to, and which blocks of that word. Whoever has it holds the blocks.
+/// A parcel to send: where to, and which blocks of that word. Its owner holds the blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed {
     to: usize,

@@ -73,8 +73,8 @@ impl<M: Machine> NodeHeap<M> {
         done
     }
 
-    /// Idle caches hear the news, and their empty slabs become free units; `all` of what they hold
-    /// becomes bits before, so that they keep none that is empty.
+    /// Empties the inboxes of idle caches; their empty slabs become free units. With `all`, their blocks
+    /// become bits before, so that they keep no empty slab.
     pub(super) fn drain_idle(&self, all: bool) {
         self.each_idle(|cache| {
             if all {

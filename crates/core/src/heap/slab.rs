@@ -120,11 +120,11 @@ impl Chain {
 }
 
 impl Slab {
-    /// Where `blocks` lies, in bytes, for who reads it from outside.
+    /// The offset of `blocks`, in bytes, for a reader from outside.
     pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
 
     /// Makes the unit at `base` a slab, all blocks free, but for its tag and its vacancy. The caller owns the unit
-    /// alone, makes it known by its tag, and then starts the vacancy: whoever finds the slab alive finds its owner.
+    /// alone, makes it known by its tag, and then starts the vacancy: a thread that finds the slab alive finds its owner.
     pub fn cut(&self, base: usize, class: SizeClass, bitmap: *mut u8) {
         let blocks = class.blocks_in(UNIT);
         self.base.set(base);

@@ -53,7 +53,7 @@ pub struct Vacancy {
 }
 
 impl Vacancy {
-    /// Where the count of free blocks lies, in bytes, for who reads it from outside.
+    /// The offset of the count of free blocks, in bytes, for a reader from outside.
     #[cfg(not(loom))]
     pub(super) const FREE_AT: usize = core::mem::offset_of!(Vacancy, free);
 
@@ -150,7 +150,7 @@ impl Vacancy {
         self.free.fetch_sub(blocks, Ordering::AcqRel);
     }
 
-    /// The owner forgets the slab, having found no bits. `true`: blocks are coming, and the owner
+    /// The owner unlists the slab, having found no bits. `true`: blocks are coming, and the owner
     /// has to put the slab into its own inbox (trying again at once could wait for a giver).
     pub fn unlist(&self) -> bool {
         let state = self.state.fetch_and(!LISTED, Ordering::AcqRel) & !LISTED;

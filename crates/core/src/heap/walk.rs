@@ -79,7 +79,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// The block that starts at `address`, if the program has it: interior pointers, foreign ones
-    /// and free blocks are told apart at once, those of other caches' stacks included. O(1).
+    /// and free blocks are distinguished at once, also in other caches' stacks. O(1).
     pub fn examine(&self, address: *mut u8) -> Result<Block, Misuse> {
         let block = self.find(address)?;
         if block.kind == Kind::Small {

@@ -130,7 +130,7 @@ impl Tables {
         true
     }
 
-    /// Empties a place, moving up whoever lies behind it only because it was taken.
+    /// Empties a place, moving up entries that lie behind it only because it was taken.
     fn close_gap(&mut self, mut gap: usize) {
         let mut at = gap;
         loop {

@@ -21,7 +21,7 @@ impl Region {
             let Some(bank) = view.banks.get_mut(at) else { break };
             bank.mend();
             if bank.node == Home::ANYWHERE {
-                // Committed, but not yet told whose it is.
+                // Committed, but its home is not yet set.
                 bank.node = home;
             }
             let (away, none) = (bank.node != home, bank.used == 0);

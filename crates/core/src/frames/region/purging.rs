@@ -51,8 +51,8 @@ impl Region {
         }
     }
 
-    /// Gives back the pages of what is known about bank `at` if it is wholly free and clean, and of tags if all banks
-    /// are that whose tags lie beside its.
+    /// Gives back the pages of bank `at`'s record if the bank is wholly free and clean, and the page of its tags if all
+    /// banks with tags on that page are.
     pub fn purge_record(&mut self, machine: &impl Machine, at: usize) {
         if !is_clean(self.bank(at)) {
             return;

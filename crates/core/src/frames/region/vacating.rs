@@ -70,7 +70,7 @@ impl Region {
     /// Where bank `at` goes when it is on a closed node; from now on its pages come from there.
     fn leave(&mut self, nodes: &dyn Nodes, supply: &mut Supply, at: usize) -> Option<NodeId> {
         let Some(node) = self.view().banks.get(at)?.node.node() else {
-            // By the user's own policy: what is there goes, what comes is the policy's business.
+            // The user's policy places it: move the present pages; the policy decides about new ones.
             return self.refuge(nodes, supply);
         };
         if !supply.closed().contains(node) {
