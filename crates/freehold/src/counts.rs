@@ -1,8 +1,8 @@
 //! Exact counts of calls and live bytes (`FREEHOLD_STATS=1`): plain shared counters.
 //!
-//! Every call of every thread adds to the same words, which is exact and slow; who wants it fast looks
-//! at the census instead. Sizes are those of blocks, so that a free, which does not know what was
-//! asked for, takes away just what its allocation added.
+//! Every call of every thread adds to the same words, which is exact and slow; for fast figures read
+//! the census instead. Sizes are those of blocks: a free does not know the size requested, and so
+//! subtracts exactly what its allocation added.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use freehold_core::size_class::{CLASSES, class_of};

@@ -1,9 +1,9 @@
-//! What is written when the program ends: statistics (`FREEHOLD_REPORT`) and the profile
+//! Files written when the program ends: statistics (`FREEHOLD_REPORT`) and the profile
 //! (`FREEHOLD_PROFILE`).
 //!
 //! A function in `.fini_array`: it costs nothing before, and runs when `main` returns or `exit` is
-//! called; not when the program is killed, aborts or calls `_exit`. In file names `%p` is the process,
-//! so that forked children, which write only then, do not overwrite each other's.
+//! called; not when the program is killed, aborts or calls `_exit`. In file names `%p` is the process's number,
+//! so that forked children, which write only then, do not overwrite each other's files.
 
 use crate::off_heap::Zeroed;
 use crate::process::HEAP;
@@ -18,7 +18,7 @@ const PATH_MAX: usize = 4096;
 pub(crate) struct PathOption {
     text: AtomicUsize,
     len: AtomicUsize,
-    /// The process that was told.
+    /// The process that set it.
     pid: AtomicI32,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! Heap ── Private ─┬─ NodeHeap        blocks, slabs, runs: the malloc's own code
-//!                  ├─ Machine         remembers what was reserved, so that all of it can go
+//!                  ├─ Machine         remembers every reservation, so that all can go
 //!                  └─ slots           caches, each under a lock; threads spread over them
 //! ```
 //!
-//! The process's main heap gives each thread a cache; a further heap has a fixed few, because there
-//! may be many heaps and threads, and who asks for a heap of his own asks rarely. A call locks the slot
-//! that its thread falls on, and does there what the main heap does.
+//! The process's main heap gives each thread a cache. A further heap has a fixed few, because there
+//! may be many heaps and threads, and programs allocate from a further heap rarely. A call locks the slot
+//! to which its thread maps, and does there what the main heap does.
 
 use crate::process::HEAP;
 use crate::vacate::{NodeError, Pace, Vacated};
@@ -119,7 +119,7 @@ unsafe impl Machine for Territory {
     }
 }
 
-/// A cache that whoever holds the lock may use.
+/// A cache for the holder of the lock.
 struct Slot {
     lock: Lock,
     cache: Cell<*const Cache>,
@@ -153,7 +153,7 @@ impl Private {
         }
     }
 
-    /// Takes the caches from their slots: who comes next gets another, of the node that is right then.
+    /// Takes the caches from their slots: the next thread gets another, of the node that is right then.
     fn empty_slots(&self) {
         for slot in &self.slots {
             slot.lock.with(HEAP.machine(), || self.empty(slot));
@@ -169,7 +169,7 @@ impl Private {
         }
     }
 
-    /// Stops the program if misuse of this heap was noticed where nobody could be told.
+    /// Stops the program if misuse of this heap was found where no caller could get it as a result.
     pub fn stop_if_late(&self) {
         if let Some((misuse, block)) = self.heap.late_misuse() {
             report::stop(misuse, block);

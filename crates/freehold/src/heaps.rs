@@ -1,7 +1,7 @@
 //! The list of the process's further heaps: for statistics, the purger and forks.
 //!
-//! Lock order: list, then a heap's slots, then the heap's own locks. Destroying a heap takes it from
-//! the list first, so who holds the list's lock may use every heap on it.
+//! Lock order: list, then a heap's slots, then the heap's own locks. Destroying a heap first removes it from
+//! the list, so the holder of the list's lock may use every heap on it.
 
 use crate::heap::Private;
 use crate::process::HEAP;

@@ -1,12 +1,12 @@
-//! Which blocks the program holds, when frees are hardened: one bit for every 16 bytes of address space, where no write behind or
-//! into a block reaches it.
+//! Which blocks the program holds, when frees are hardened: one bit for every 16 bytes of address space, out of reach of overflows
+//! and writes after free.
 //!
 //! ```text
 //! root   one word a GiB of address space ──>  leaf   8 MiB of bits, touched as they are used
 //! ```
 //!
-//! Marks in free blocks and the bits of slabs say what the heap believes; who writes into freed blocks can change the first. This
-//! says what the program was given and has not given back, and nobody can change it by a block.
+//! Marks in free blocks and the bits of slabs record the heap's view, and a write after free can change the marks. These
+//! bits record which blocks the program was given and has not given back, and no write to a block can change them.
 
 use crate::off_heap::Table;
 use core::ptr;

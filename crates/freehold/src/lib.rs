@@ -22,10 +22,10 @@
 //! held     which blocks the program holds, out of band: for hardened frees
 //! watch    calls that are counted, sampled or hardened: counts, profile, secure
 //! exit     files written at the end
-//! off_heap memory of our own that no heap knows
-//! options  what the `FREEHOLD_*` variables say
+//! off_heap memory that the library maps for itself, outside of every heap
+//! options  the values of the `FREEHOLD_*` variables
 //! unknown  variables that look like options but are none
-//! report   what is said before a program error stops the program
+//! report   the message before a program error stops the program
 //! ```
 #![no_std]
 

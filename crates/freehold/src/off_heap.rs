@@ -1,4 +1,4 @@
-//! Memory of our own that no heap knows: straight from the machine, for tables about heaps.
+//! Memory that the library maps for itself, outside of every heap: for tables about heaps.
 
 use crate::process::HEAP;
 use core::ops::{Deref, DerefMut};

@@ -1,7 +1,7 @@
-//! What the `FREEHOLD_*` variables say. One table: name, default, what it does.
+//! The values of the `FREEHOLD_*` variables. One table: name, default, effect.
 //!
-//! Ignored in set-user-ID programs. A value that is not understood is a warning of one line that
-//! names it and says what is; the default stays. So is a variable that only looks like an option (`unknown`).
+//! Set-user-ID programs ignore them. For an invalid value the default stays, and a warning of one line
+//! names it and the valid ones. A variable that only looks like an option causes a warning, too (`unknown`).
 
 use crate::process::HEAP;
 use crate::{counts, exit, profile, purger, secure, stats, unknown};
@@ -241,7 +241,7 @@ pub(crate) fn read() {
     }
 }
 
-/// Whether a variable is set, for who asks before they are read; `begins` is its name and `=`. (`getenv` would do, but for
+/// Whether a variable is set, for callers before the options are read; `begins` is its name and `=`. (`getenv` would do, but for
 /// the pages of the C library that it brings into every process.)
 pub(crate) fn is_given(begins: &[u8]) -> bool {
     // SAFETY: as in `read`.

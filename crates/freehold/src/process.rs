@@ -1,6 +1,6 @@
 //! The process's heap: the functions that C and Rust export, without their names.
 //!
-//! Every `pub` function's first lines are the hot path; what is rare is a tail call to a cold one.
+//! Every `pub` function's first lines are the hot path; each rare case is a tail call to a cold function.
 //! Misuse stops the program (see `report`); exhaustion is null. None of them touches `errno`.
 
 use crate::thread::Entered;
@@ -113,8 +113,8 @@ pub unsafe fn free(block: *mut u8) {
     }
 }
 
-/// Frees a block that was asked for with this size and alignment (16 for none), or nothing if it is null. Another size
-/// stops the program, as far as it can be told: blocks may be twice as long as what was asked for.
+/// Frees a block that was requested with this size and alignment (16 for none), or nothing if it is null. Another size
+/// stops the program if it is impossible for the block: a block may be twice as long as the size requested.
 ///
 /// # Safety
 /// As for [`free`].

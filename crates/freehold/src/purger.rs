@@ -1,14 +1,14 @@
 //! The hidden thread that gives memory back while the program does something else, or nothing.
 //!
-//! It is started by whoever notices, on a cold path, that megabytes were freed; it works in rounds
-//! until a few of them in a row find nothing to do, and then ends. `FREEHOLD_PURGE=off` does without.
+//! A cold path that finds megabytes of freed memory starts it; it works in rounds
+//! until a few of them in a row find nothing to do, and then ends. `FREEHOLD_PURGE=off` disables it.
 //!
-//! What it may do is what giving pages back takes (`freehold_os::thread`), so that it is of no use to who gets hold of it. And it
-//! stands in nobody's way: what a program does once for all its threads, or may do with one thread only, is done while
-//! there is none ([`pause`]). A forked child has none until it needs one.
+//! It may call only what giving pages back needs (`freehold_os::thread`), so an attacker who controls it gains nothing. It
+//! never blocks a call that changes all threads of the program at once, or that requires a single thread: such a call runs while
+//! there is no purger ([`pause`]). A forked child has none until it needs one.
 //!
-//! Invariant: the state is `AT_WORK` while there is a thread that will look at [`NodeHeap::wants_purge`] again, or somebody
-//! is about to start one.
+//! Invariant: the state is `AT_WORK` while there is a thread that will check [`NodeHeap::wants_purge`] again, or another
+//! thread is about to start one.
 //!
 //! [`NodeHeap::wants_purge`]: freehold_core::heap::NodeHeap::wants_purge
 
@@ -72,7 +72,7 @@ pub(crate) fn call() {
     }
 }
 
-/// Starts the thread, unless the last one is still leaving, or somebody is in the way: then who frees next tries again.
+/// Starts the thread, unless the last one is still leaving, or another call starts or pauses it: then the next free tries again.
 fn start() -> bool {
     let machine = HEAP.machine();
     let started = STARTING.try_with(machine, || {
@@ -103,8 +103,8 @@ pub(crate) fn forget() {
 /// As long as it lives there is no purger.
 pub struct Pause(());
 
-/// Ends the purger, if there is one, and waits until the kernel has forgotten it; none starts before the answer is dropped. For
-/// what a program does to all its threads, or when it has one only.
+/// Ends the purger, if there is one, and waits until the kernel has removed it; none starts before the result is dropped. For
+/// calls that change all threads of a program, or require a single one.
 #[cold]
 pub fn pause() -> Pause {
     copied::mend();

@@ -15,19 +15,19 @@
 //! # Ok::<(), freehold::realtime::Unfit>(())
 //! ```
 //!
-//! Two modes, both with at most the instructions that [`freehold_core::blocks::realtime`] tells, no system
-//! call, no loop over blocks, no wait:
+//! Two modes, both within the instruction counts of [`freehold_core::blocks::realtime`], without a system
+//! call, a loop over blocks, or a wait:
 //!
 //! - [`RealTimeHeap::fast`], DmRT: 8 B a block, little waste, no useful bound on fragmentation;
 //! - [`RealTimeHeap::strict`], aligned first fit of powers of two: a proved bound on memory
 //!   ([`StrictHeap::enough`] computes it).
 //!
-//! The memory is any that the caller has (touched before the deadline counts, and locked), or that
-//! [`RealTimeHeap::reserve_fast`] and its sibling map, fault in and lock.
+//! Pass any memory that you have (touch and lock it before the deadline counts), or let
+//! [`RealTimeHeap::reserve_fast`] and its sibling map, fault in and lock it.
 //!
-//! A [`Block`] owns its bytes, so that safe code can neither free twice nor use what it freed; a
-//! block of another heap is refused and handed back. A block that is dropped instead of freed stays used.
-//! For C and for those who keep raw pointers, [`Control`] is what both stand on.
+//! A [`Block`] owns its bytes, so safe code can neither free it twice nor use it after free; a heap
+//! refuses a block of another heap and hands it back. A block that is dropped instead of freed stays used.
+//! For C and for code that keeps raw pointers, [`Control`] is the layer under both.
 
 use crate::process::HEAP;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! The last words before a program error stops the program: one line on the standard error,
+//! The message before a program error stops the program: one line on the standard error,
 //! written without allocating, then `abort`.
 
 use crate::process::HEAP;
@@ -19,7 +19,7 @@ pub(crate) fn stop(misuse: Misuse, block: *mut u8) -> ! {
     )
 }
 
-/// Names an error that was noticed where nobody could be told, if there was one, and aborts.
+/// If an error was found where no caller could get it as a result, names it and aborts.
 #[inline]
 pub(crate) fn stop_if_late() {
     if let Some((misuse, block)) = HEAP.late_misuse() {

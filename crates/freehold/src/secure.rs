@@ -1,4 +1,4 @@
-//! Hardened frees (`FREEHOLD_SECURE=1`): what is checked at once, kept for a while, wiped, fenced.
+//! Hardened frees (`FREEHOLD_SECURE=1`): immediate checks, a quarantine, wiping, canaries and guard pages.
 //!
 //! ```text
 //! malloc   a block of its class's slab that nobody holds?  ->  noted, with a canary in its last word
@@ -7,9 +7,9 @@
 //! large    behind the last page of the block lies a page that nobody can touch
 //! ```
 //!
-//! The quarantine is at once the delay and the dice: a block leaves it after as many frees as fortune
-//! has it, so that neither the next allocation of a size nor any later one can be aimed at a block
-//! just freed. All threads share it: a place is a word that one exchange empties and fills.
+//! The quarantine delays and randomises at once: a block leaves it after a random number of frees,
+//! so an attacker cannot aim the next allocation of a size, or any later one, at a block
+//! just freed. All threads share it: one exchange empties and fills a slot, which is one word.
 //!
 //! Invariant: a block in the quarantine is marked as free (the core's `seal`) and zero behind its mark.
 

@@ -1,7 +1,7 @@
-//! What the process's heaps hold: [`Stats`], and the page on which others find it.
+//! What the process's heaps hold: [`Stats`], and the page on which other processes find it.
 //!
-//! Reading costs the reader only: structures are walked where they lie (`core::heap::census`), and
-//! nobody stops. Exact counts of calls exist when the program runs with `FREEHOLD_STATS=1`.
+//! Reading costs the reader only: it walks structures where they lie (`core::heap::census`) and
+//! stops no thread. Exact counts of calls exist when the program runs with `FREEHOLD_STATS=1`.
 
 use crate::off_heap::Table;
 use crate::{counts, heaps, watch};

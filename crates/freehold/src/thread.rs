@@ -1,12 +1,12 @@
 //! Threads that come and go, and forks.
 //!
 //! A thread gets its cache at its first allocation and leaves it by a pthread key's destructor.
-//! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; who
+//! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; a thread that
 //! allocates after that gets another cache, and another destructor.
 //!
-//! A fork takes no lock and waits for nobody: a child makes whole what other threads were doing (`core::heap::fork`).
+//! A fork takes no lock and waits for no thread: the child repairs the half-done changes of other threads (`core::heap::fork`).
 //!
-//! Locks, in the order in which they may be taken: the start, the list of heaps, each heap's slots and own locks, the
+//! Lock order: the start, the list of heaps, each heap's slots and own locks, the
 //! quarantine, the profile, the main heap's.
 
 use crate::process::HEAP;

@@ -1,4 +1,4 @@
-//! Variables that look like options but are none: most likely misspelt, so they are named once, at the start.
+//! Variables that look like options but are none, most likely misspelt: one warning names them, at the start.
 
 use crate::options::{OPTIONS, printable};
 use crate::process::HEAP;

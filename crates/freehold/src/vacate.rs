@@ -1,4 +1,4 @@
-//! Leaving a node while the program runs: to have it unplugged, or because somebody else needs its memory.
+//! Leaving a node while the program runs: because it will be unplugged, or others need its memory.
 //!
 //! ```text
 //! close    no heap takes memory of the node any more            also those that are made later
@@ -8,7 +8,7 @@
 //! rest     stacks, data, mappings, likewise piece by piece       os::Elsewhere
 //! ```
 //!
-//! A call that was told to move so much at most ends early; the next one goes on: what left stays away, since the node
+//! A call with a limit on bytes to move ends early; the next one continues. Moved memory stays away, since the node
 //! stays closed until [`readmit`]. Threads may run on: they find their blocks at the same addresses.
 
 use crate::heaps::{self, with_list};
@@ -19,7 +19,7 @@ use freehold_core::place::{NodeId, NodeSet};
 
 /// Rounds over all memory before what is left counts as stuck.
 const ROUNDS: u32 = 8;
-/// Between two rounds, for whoever holds a page: kernel threads do so for milliseconds.
+/// Between two rounds, because kernel threads may hold a page for milliseconds.
 const REST_NS: u64 = 20_000_000;
 
 /// Nodes that were left.
@@ -100,7 +100,7 @@ pub fn vacate(node: usize, pace: Pace) -> Result<Vacated, NodeError> {
     Ok(done)
 }
 
-/// Moves what is not of heaps, once: what others have mapped too stays, and who runs on the node may come back.
+/// Moves memory outside of heaps, once: pages shared with other processes stay, and a thread on the node may touch new ones.
 fn move_rest(from: NodeSet, to: NodeSet, pace: Pace, done: &mut Vacated) {
     let Some(mut rest) = HEAP.machine().elsewhere(from, to) else { return };
     while let Some(moved) = rest.step() {

@@ -1,15 +1,15 @@
-//! Processes that are watched: exact counts, samples for a profile, hardened frees.
+//! Watched processes: exact counts, samples for a profile, hardened frees.
 //!
-//! Nothing of it may cost the others an instruction, so the hot paths do not know of it. In a watched
+//! Watching may cost other processes no instruction, so the hot paths do not know of it. In a watched
 //! process a thread's hot word stays on the empty cache for good: every allocation finds an empty
-//! stack, every free an address out of reach, and both take the cold call that they take anyway. There
-//! the thread's own cache is in its second word, and the call is made, with whatever is asked for
+//! stack, every free an address out of reach, and both take their existing cold call. The cold call finds
+//! the thread's own cache in its second word, and makes the call, with the requested counts or checks
 //! around it, by the same functions of the core.
 //!
-//! Where samples are all that is wanted, allocations stay hot, and only frees take the cold call: the thread's cache is
+//! A process that wants samples only keeps hot allocations, and only its frees take the cold call: the thread's cache is
 //! metered (`profile`).
 //!
-//! What is watched is decided once, when the first thread starts the heap (`options`), and constant.
+//! The mode is decided once, when the first thread starts the heap (`options`), and constant.
 
 use crate::process::HEAP;
 use crate::{counts, profile, secure, word};

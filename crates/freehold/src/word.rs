@@ -10,8 +10,8 @@
 //!
 //! Two instructions, no call: `thread_local!` in a shared library goes through `__tls_get_addr`.
 //! A few bytes fit the surplus that glibc keeps for libraries loaded late, so `dlopen` works. The
-//! first word's initial value points to the empty cache, which no fast path needs to tell from others, and
-//! which nobody can write to: it lies among the constants.
+//! first word initially points to the empty cache. No fast path needs to distinguish that cache from others, and
+//! no thread can write to it: it lies among the constants.
 
 use crate::profile::Meter;
 use core::arch::{asm, global_asm};
@@ -101,7 +101,7 @@ pub fn is_empty(cache: &Cache) -> bool {
     core::ptr::eq(cache, &raw const EMPTY)
 }
 
-/// In the second word: what is there is a meter.
+/// In the second word: the word points to a meter.
 const METER: usize = 1;
 
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! One bank: 2 MiB, thirty-two units, two sets of bits.
 //!
 //! Invariant: `dirty` says which *free* units may hold resident pages; a used unit's bit is
-//! 0 until it is freed, which sets it. Pure data: no memory is touched from here.
+//! 0 until it is freed, which sets it. Pure data: this file touches no memory of blocks.
 
 use super::BANK_UNITS;
 use crate::place::Home;

@@ -1,10 +1,10 @@
-//! The banks of one region by how full they are, so that the fullest one that fits is found at once.
+//! The banks of one region by how full they are: finds the fullest one that fits at once.
 //!
-//! Partly used banks are in lists keyed by (used units, longest free run). Banks wholly free are in
-//! a bitmap, where neighbours can be found for requests larger than a bank; they are taken lowest
+//! Partly used banks are in lists keyed by (used units, longest free run). Wholly free banks are in
+//! a bitmap, which shows neighbours for requests larger than a bank; the lowest is taken
 //! first, so that the region stays dense at its front. Full banks are in neither.
 //!
-//! Invariant: a bank's place is a function of its bits alone, and noted in it; whoever changes them
+//! Invariant: a bank's place is a function of its bits alone, and noted in it; a caller that changes them
 //! calls [`Index::remove`] before and [`Index::insert`] after.
 
 use super::{BANK_UNITS, bank::Bank};

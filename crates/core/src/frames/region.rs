@@ -1,4 +1,4 @@
-//! One reservation of address space and everything that is known about it.
+//! One reservation of address space and its metadata.
 //!
 //! ```text
 //!                  base                                                                       base + len
@@ -9,19 +9,19 @@
 //!
 //! A bank's record has the descriptors of its units (128 B each) and, behind them, their bitmaps (512 B each).
 //! Records lie in front of the base, the first bank's last, and the words of free banks in front of the index,
-//! so that what a small heap uses of all this lies together: a process that allocates little touches few pages
+//! so that all metadata of a small heap lies together: a process that allocates little touches few pages
 //! and few page tables.
 //!
-//! Tags come at the base so that the free path finds them with the same address it checks the pointer
-//! against: `tag = base[(address - base) >> 16]`; the other parts are indexed from the first bank. All
+//! Tags start at the base, so that the free path finds them with the address against which it checks the
+//! pointer: `tag = base[(address - base) >> 16]`; the other parts are indexed from the first bank. All
 //! cover the whole reservation, and are committed as far as banks are.
 //!
-//! A region belongs to a [`Home`]. Its banks' pages come from there as long as there are any; banks that had to come
-//! from elsewhere are listed in an index of their own (`away`), and taken from when another bank would come from elsewhere too.
+//! A region belongs to a [`Home`]. Its banks' pages come from there while the home has any. An index of its own
+//! (`away`) lists the banks from elsewhere; the region takes from them when another bank would come from elsewhere too.
 //!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
-//! a unit that no block starts in, or that is free, is zero. The record of a bank that is wholly free and clean may
-//! turn to zero at any moment (`purging`). What tags and descriptors mean is the heap's business. All `&mut` methods run under the lock of `frames::runs`.
+//! a unit that is free, or in which no block starts, is zero. The record of a bank that is wholly free and clean may
+//! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `frames::runs`.
 
 mod bits;
 mod dumped;

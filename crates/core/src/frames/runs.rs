@@ -1,8 +1,8 @@
 //! Runs of units for the malloc: a table of regions under one lock.
 //!
 //! One region is enough wherever address space is plentiful; where it is not (`RLIMIT_AS`, strict
-//! overcommit), smaller ones follow. The first is the one the free path knows; the others are found
-//! by a linear search on a colder path.
+//! overcommit), smaller ones follow. The free path knows only the first; a colder path finds the others
+//! by a linear search.
 //!
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.
@@ -63,7 +63,7 @@ pub struct Cursor {
     piece: usize,
 }
 
-/// What is handed out and what lies free, in units.
+/// Units handed out, and free units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Handed out.
@@ -119,7 +119,7 @@ impl Runs {
         self.regions().iter().take_while(|r| r.base() != 0).find(|r| r.contains(address))
     }
 
-    /// Where the table of [`MAX_REGIONS`] regions lies, for who reads it from outside.
+    /// The address of the table of [`MAX_REGIONS`] regions, for a reader from outside.
     pub fn table(&self) -> usize {
         self.regions.get().addr()
     }
@@ -181,7 +181,7 @@ impl Runs {
         })
     }
 
-    /// Runs `work` under the lock, and again when what it left as a question was asked without it.
+    /// Runs `work` under the lock. While it leaves a question: asks that without the lock, and runs `work` again.
     #[cold]
     fn asking<R>(
         &self,

@@ -1,16 +1,16 @@
 //! Which node the next banks come from: a path of places and the paper's search, on real memory.
 //!
-//! Asking a machine how full its nodes are costs as much as touching some dozen pages, so an answer is good for a
-//! quarter of the room that was found: far from the edge it is seldom asked again, near it for every bank. And nothing is
-//! asked here, for whoever calls holds a lock: what must be known first is left as a [`Question`], to be asked without it.
+//! Asking a machine how full its nodes are costs as much as touching some dozen pages, so one answer is used for a
+//! quarter of the free memory that it reported: seldom asked again on an empty node, for every bank on a nearly full one.
+//! The caller holds a lock, so this file does not ask: it leaves a [`Question`], to be asked without the lock.
 //!
-//! Nodes can be closed: they give nothing any more. A home that is closed itself takes from where the path leads without it,
-//! and where that leads nowhere, from the nearest node that is open.
+//! A closed node gives nothing any more. A home on a closed node takes memory from the rest of the path,
+//! and if that leads nowhere, from the nearest open node.
 //!
 //! Invariant: between two questions no home takes more of a node than the node had.
 //!
-//! Sources: path and search as in `place` (the chapter "DmRT for NUMA", 4.1.1 and 4.2.1; what nodes without processors
-//! have is the shared memory). The search is complete here: a request fails only where the path ends.
+//! Sources: path and search as in `place` (the chapter "DmRT for NUMA", 4.1.1 and 4.2.1; nodes without processors
+//! are the shared memory). The search is complete here: a request fails only where the path ends.
 
 mod question;
 
@@ -74,13 +74,13 @@ impl Supply {
         Supply { offers, asked: none, closed: none, strict: false, question, answer, hasty: false }
     }
 
-    /// Takes note of an answer. `hasty`: what else must be known is asked at once, whoever waits.
+    /// Stores an answer. `hasty`: asks further questions at once, though threads wait for the lock.
     pub fn hear(&mut self, answer: Answer, hasty: bool) {
         (self.question, self.answer, self.hasty) = (Question::None, answer, hasty);
     }
 
-    /// What must be known before more can be said, if anything: nothing that was said since [`Supply::hear`] is an answer
-    /// then. What was heard is forgotten.
+    /// The question that must be answered first, if any: results since [`Supply::hear`] are not valid
+    /// then. Drops the stored answer.
     pub fn question(&mut self) -> Question {
         self.answer = Answer::None;
         core::mem::take(&mut self.question)

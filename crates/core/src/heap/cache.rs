@@ -1,27 +1,27 @@
-//! The hot path: a thread's stacks of free blocks, one a class.
+//! The hot path: a thread's stacks of free blocks, one per class.
 //!
 //! ```text
 //! heads[class] -> block -> block -> 0      room[class]: frees that still fit the stack
 //!                 | link | mark | ...      mark = address ^ key,  link = the next one's mark, or 0
 //! ```
 //!
-//! A head is a mark or 0, too, so that links are neither encoded nor decoded: what an allocation after a free waits for is
-//! two words on their way through memory, and nothing else.
+//! A head is a mark or 0, too, so links are neither encoded nor decoded: an allocation after a free waits for two words
+//! to pass through memory, and for nothing else.
 //!
-//! The key is odd. So an empty stack, whose head is 0, leads to an odd address, where no block of any class starts; and
-//! that is the one question that an allocation asks: does a block of the class start there? It refuses empty stacks, blocks
-//! of which the middle was freed, and links that somebody overwrote without knowing the key.
+//! The key is odd. An empty stack has the head 0, which therefore decodes to an odd address, where no block of any class
+//! starts. So an allocation makes one check: does a block of the class start there? The check refuses empty stacks,
+//! invalid frees inside a block, and links overwritten by an attacker who does not know the key.
 //!
 //! Every function here is meant to be inlined into the exported one and to compile to a straight
-//! line; whatever is rare is an answer (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller
-//! jumps to a cold function of [`NodeHeap`](super::NodeHeap). A cache that is zero but for an odd key is valid: it owns
-//! nothing, every allocation is refused and every free is [`Freed::Slow`].
+//! line; for each rare case it returns a value (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller
+//! jumps to a cold function of [`NodeHeap`](super::NodeHeap). A cache that is zero except for an odd key is valid: it owns
+//! nothing, refuses every allocation, and every free is [`Freed::Slow`].
 //!
-//! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. The
-//! mark is present in every block that a stack holds. Link and mark are wiped when the program gets the block: so a block
-//! freed twice before its reuse shows its mark, who reads memory that it never wrote learns nothing of the key, and who copies
-//! it does not make a block in use look free (large blocks begin with two words that are wiped, too). Only the owning thread touches a cache, except its inbox and its
-//! depots; one without a thread belongs to whoever holds the registry's lock.
+//! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. Every
+//! block in a stack carries its mark. Malloc wipes link and mark when it hands the block out. So a double free before
+//! reuse finds the mark, a read of uninitialised memory reveals nothing of the key, and a copy of such memory
+//! does not make a block in use look free (malloc wipes the first two words of large blocks, too). Only the owning thread
+//! touches a cache, except its inbox and its depots; the holder of the registry's lock owns a cache without a thread.
 
 use super::depot::Depot;
 use super::inbox::Inbox;
@@ -36,7 +36,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-/// A free block, as seen by who holds it. Sixteen bytes: the smallest class.
+/// A free block, as its holder sees it. Sixteen bytes: the smallest class.
 #[repr(C)]
 pub struct Block {
     link: usize,
@@ -182,9 +182,9 @@ pub struct Cache {
     /// Freed blocks of other caches' slabs, and how many they are.
     pub(super) outbox: [Parcel; PARCELS],
     pub(super) outbox_len: [Cell<u8>; CLASSES],
-    /// Bytes given back to slabs since the heap was last told.
+    /// Bytes given back to slabs and not yet added to the heap's count.
     pub(super) given: Cell<usize>,
-    /// Of a cache without a thread: bytes that the heap was told of when the thread ended; see `detach`.
+    /// Of a cache without a thread: bytes added to the heap's count when the thread ended; see `detach`.
     pub(super) told: Cell<usize>,
     /// Bytes in the depots, at most; see `give::is_stocked`.
     pub(super) stock: Cell<usize>,

@@ -1,4 +1,4 @@
-//! Where caches live, and how they are found: units of sixteen pages, of which those that hold nothing go back to the machine.
+//! Where caches live: units of sixteen pages, from which the pages of empty caches go back to the machine.
 //!
 //! ```text
 //! all -> unit  | first | cache | -- | cache | ...        a page each; -- is one that was never made, or given up: zero
@@ -6,11 +6,11 @@
 //!                  `-> unit ...                          the first of a unit stays, and has the link to the next unit
 //! ```
 //!
-//! A program that had twenty thousand threads keeps twenty thousand caches for those that come; what the purger finds wholly
-//! empty among them is given up, and made anew when it is needed.
+//! After a program had twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
+//! empty ones among them; a new thread makes them anew.
 //!
-//! Who walks the caches without the registry's lock may look at a page at the moment when it goes: it reads zeros then, which is a
-//! cache that holds nothing, and what it writes there (a word of 0, or how few blocks a depot had) means nothing to the next one.
+//! A thread may walk the caches without the registry's lock while a page goes back. It then reads zeros, which are a
+//! cache that holds nothing. What it writes there (a word of 0, or a depot's minimum) means nothing to the next cache.
 //!
 //! Invariant: a page is a cache if its key is not zero; a cache that is given up has no thread, owns no slab, and holds no block.
 
@@ -59,7 +59,7 @@ impl Cache {
     }
 }
 
-/// All caches, whoever has them. They are found without a lock; see the module.
+/// All caches, with or without a thread, found without a lock; see the module.
 pub(super) struct Caches {
     unit: *const Cache,
     page: usize,

@@ -1,18 +1,18 @@
 //! What a heap holds, counted from outside while it works: by size class, large blocks, free memory.
 //!
 //! ```text
-//! Layout     where the structures keep what is counted, as offsets: it travels with a process's page
-//! Peek       how bytes of that process are read: this one's own memory, or another's by the kernel
-//! Census     the answer, plain numbers
+//! Layout     offsets of the counted structures: a process publishes it with its page
+//! Peek       reads bytes of that process: this process's own memory, or another's through the kernel
+//! Census     the result, plain numbers
 //! ```
 //!
-//! Nothing is added to any path for it: slabs keep their counts out of band, caches their stacks'
-//! room. The same walk therefore serves the program itself and `freehold top`, which sees it through
-//! the kernel. Nobody is stopped, so the figures are of slightly different moments; each is bounded
-//! by what the next one allows, so that no sum ever wraps.
+//! No path does extra work for it: slabs keep their counts out of band, caches their stacks'
+//! room. The same walk therefore serves the program itself and `freehold top`, which reads through
+//! the kernel. It stops no thread, so the figures are of slightly different moments; each figure is bounded
+//! by the next, so no sum ever wraps.
 //!
-//! Invariant: what is read is checked against what is possible before it is used, for the reader may
-//! be looking at another process's memory, in any state.
+//! Invariant: every value is checked against its possible range before it is used, because it may come
+//! from another process's memory, in any state.
 
 use super::cache::Cache;
 use super::caches::PER_UNIT;

@@ -1,19 +1,18 @@
-//! Full stacks that a cache sets aside, one list a class: what a thread frees now and wants back soon.
+//! Full stacks that a cache sets aside, one list per class: blocks that a thread frees now and wants back soon.
 //!
 //! ```text
 //! depot -> magazine -> magazine -> 0        a magazine is a stack of blocks, linked as in `cache`;
 //!          | link mark | next len total |   its first block carries this header, 32 bytes
 //! ```
 //!
-//! Magazines after Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, with one difference: nobody
-//! has to bring a magazine back. The purger takes a whole depot whenever its owner made little use of
+//! Magazines follow Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, with one difference: no thread
+//! has to bring a magazine back. The purger takes a whole depot whenever its owner used little of
 //! it, and turns its blocks into bits; so a thread that frees a million blocks pays for none of them,
-//! and one that falls idle keeps next to nothing.
+//! and an idle thread keeps next to nothing.
 //!
-//! Invariant: only the owner (of a cache without a thread: who holds the registry's lock) ever makes the word non-zero,
-//! and it does so only while it holds what was there before: it takes the list out, changes it, puts it back. Everybody else only takes the
-//! list as a whole. Hence each magazine has one holder at any time, and no exchange can be fooled by an
-//! address that came back.
+//! Invariant: only the owner ever makes the word non-zero (the holder of the registry's lock owns a cache without a
+//! thread), and only while it holds the previous list: it takes the list out, changes it, puts it back. Every other thread
+//! only takes the list as a whole. Hence each magazine has one holder at any time, and there is no ABA problem.
 
 use crate::sync::{AtomicPtr, Ordering};
 use core::ptr;

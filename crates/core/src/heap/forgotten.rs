@@ -1,11 +1,11 @@
-//! Slabs that hold no block, and of which their owner does not know yet.
+//! Slabs that hold no block, while their owner does not know it yet.
 //!
-//! An owner forgets a slab when it has handed out its last block, and hears of it again, through its inbox, when it next
-//! wants memory. A thread that falls idle never does: whatever others, or the purger, turn into bits would keep units,
-//! and with them banks, huge pages and bookkeeping, for as long as the thread lives. So the purger looks through the
-//! inboxes, and retires what its owner would; the rest it puts back.
+//! An owner unlists a slab when it has handed out the slab's last block, and finds the slab again, through its inbox, when
+//! it next needs memory. An idle thread never does: blocks that others, or the purger, turn into bits would keep units, and
+//! with them banks, huge pages and bookkeeping, for as long as the thread lives. So the purger walks the
+//! inboxes and retires the slabs that their owner would retire; it puts the others back.
 //!
-//! Hysteresis: only slabs that were found free as a whole by an earlier visit (or made so by the purger itself).
+//! Hysteresis: it retires only slabs that an earlier visit found wholly free, or that the purger itself emptied.
 
 use super::cache::Cache;
 use super::node_heap::NodeHeap;

@@ -1,16 +1,17 @@
-//! A forked child: the heap is made whole though nobody waited for anybody.
+//! A forked child: makes the heap whole, although the fork waited for no thread.
 //!
-//! A fork takes no lock and waits for no thread, so it may find other threads anywhere: half way through a list, with blocks
-//! in their registers. They do not exist in the child; what they left there does. Three things say who was where:
+//! A fork takes no lock and waits for no thread, so it may interrupt other threads anywhere: half way through a list, with
+//! blocks in their registers. These threads do not exist in the child; their half-done changes do. Three facts show where
+//! each thread was:
 //!
 //! ```text
-//! a lock names its holder        the holder is another thread: nobody's any more, and what it protects is half changed
+//! a lock names its holder        another thread's lock has no holder now, and the data it protects is half changed
 //! a cache is busy                its thread was changing lists
 //! neither                        its thread was on a hot path, whose stores leave a whole stack after each of them
 //! ```
 //!
-//! Most forks find nobody in the middle of anything; then dead threads' caches go idle, and that is all. Otherwise what can be
-//! derived is derived anew from what cannot be torn, because it is one word each:
+//! Most forks interrupt no thread in the middle of a change; then dead threads' caches go idle, and that is all. Otherwise
+//! the child derives all other state anew from words that are never torn, because each is one word:
 //!
 //! ```text
 //! used bits of banks, tags, bits of slabs         stand
@@ -20,12 +21,12 @@
 //! used units that no tag explains                 were being taken or given: free
 //! ```
 //!
-//! What is in nobody's hands afterwards is lost to the child: at most what each other thread had in its registers.
+//! The child loses the blocks that no structure holds afterwards: at most those in each other thread's registers.
 //!
-//! If the thread that forks is itself in the middle of a call (a signal handler forks), that call goes on in the child, and
-//! nothing is derived: what others left torn stays as it is, behind locks that are free.
+//! If the forking thread is itself in the middle of a call (a signal handler forks), that call goes on in the child, and
+//! nothing is derived: torn state of other threads stays as it is, behind locks that are free.
 //!
-//! Invariant: afterwards the heap passes `check`, and every block that the program has is still its.
+//! Invariant: afterwards the heap passes `check`, and the program still has every block that it had.
 
 use super::cache::{Block, Cache};
 use super::caches::Caches;
@@ -41,7 +42,7 @@ use crate::size_class::SizeClass;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-/// More blocks than this no list of a cache has: whoever walks one that is torn comes to an end.
+/// No list of a cache has more blocks than this: it ends the walk of a torn list.
 const LONGEST_LIST: usize = 1 << 24;
 
 impl<M: Machine> NodeHeap<M> {

@@ -1,4 +1,4 @@
-//! What happens when a stack runs full, and every other way by which blocks leave a cache.
+//! Full stacks, and every other way by which blocks leave a cache.
 //!
 //! ```text
 //! full:     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
@@ -8,10 +8,10 @@
 //! idle:     the purger turns depots into bits, and stacks of caches without a thread into depots
 //! ```
 //!
-//! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot as it
-//! went (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, hold a second stack back instead; but nobody can take that
-//! from a thread that rests). Blocks go back to bits in steps of some words: the worst call is short.
-//! What is left of a stack after a step lies under what is freed next.
+//! A program that swings around the edge of one stack does not pay for it: a full stack comes back from the depot
+//! unchanged (Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, keep a second stack instead; but no other thread can take
+//! that from an idle thread). Blocks go back to bits in steps of a few words, so the longest call is short.
+//! The rest of a stack after a step stays at the bottom, under the blocks freed next.
 
 use super::cache::{Block, Cache};
 use super::depot::{HEADER, Magazine};
@@ -27,7 +27,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
-/// Bytes given back before the heap is told.
+/// Bytes that a cache gives back before it adds them to the heap's count.
 const GIVEN_BYTES: usize = 256 * 1024;
 /// Words of bits that one call gives blocks back to, at most: up to two hundred instructions each, and lines of cache that
 /// another thread may have.
@@ -40,7 +40,7 @@ const BLOCKS_A_WORD: usize = 4;
 /// Most that a cache owes: what one new slab after the other adds while nothing can be given.
 const MOST_DEBT: u32 = 4 * UNIT as u32;
 /// Bytes that a cache's depots hold together at most. More goes back to bits while it is in the
-/// processor's caches: whoever does it later has to fetch every block from memory.
+/// processor's caches: later, each block would have to be fetched from memory.
 const STOCK_BYTES: usize = 32 << 20;
 
 impl<M: Machine> NodeHeap<M> {
@@ -188,7 +188,7 @@ impl<M: Machine> NodeHeap<M> {
         self.retire_free(cache);
     }
 
-    /// Puts what a thread that ended has left in stacks into depots; the purger is told hereby.
+    /// Puts the stacks of an ended thread into depots; their bytes stay counted for the purger.
     fn stow_all(&self, cache: &Cache) {
         (0..CLASSES).for_each(|class| self.stow(cache, class));
         if cache.told.get() != 0 {
@@ -254,8 +254,8 @@ impl<M: Machine> NodeHeap<M> {
         done.unsettled += left;
     }
 
-    /// As [`NodeHeap::give_up_to`]. Misuse that is found was caused long ago, and is nothing that the
-    /// caller could be told: it is noted, and the rest of the list lost.
+    /// As [`NodeHeap::give_up_to`]. Misuse found here was caused long ago, not by the
+    /// caller: it is noted, and the rest of the list lost.
     pub(super) fn give_or_note(
         &self,
         by: Option<&Cache>,
@@ -410,7 +410,7 @@ pub(super) fn size_of_class(class: usize) -> usize {
     SizeClass::new(class).map_or(0, SizeClass::size)
 }
 
-/// A count as the census and the purger are told it.
+/// A count as the census and the purger read it.
 fn short(len: u32) -> u16 {
     len.min(u16::MAX as u32) as u16
 }

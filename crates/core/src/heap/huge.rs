@@ -1,7 +1,7 @@
 //! Which banks get huge pages: those that will soon be full.
 //!
-//! A first touch costs as much for a page of 2 MiB as for some hundred of 4 KiB, so huge pages pay where a seventh of
-//! a bank gets used; but what is not used of one counts as the program's memory all the same. So they are asked for
+//! A first touch of a 2 MiB page costs as much as some hundred first touches of 4 KiB pages, so huge pages pay once a
+//! seventh of a bank is used; but RSS counts the unused part of a huge page, too. So the heap asks for them
 //! only where next to nothing stays untouched:
 //!
 //! ```text
@@ -16,8 +16,7 @@
 //!                                                 thousand threads with a slab each, little of each slab is touched
 //! ```
 //!
-//! Only banks that are wholly free and untouched are
-//! advised; `purge` takes the advice back.
+//! The heap advises only banks that are wholly free and untouched; `purge` takes the advice back.
 
 use super::cache::Cache;
 use super::node_heap::NodeHeap;

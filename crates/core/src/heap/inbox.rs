@@ -1,8 +1,8 @@
-//! News for the owner of slabs: a lock-free stack of slabs that others have given blocks to.
+//! A lock-free stack of slabs to which other threads gave blocks back; it notifies the slabs' owner.
 //!
-//! One word a slab and one push for any number of blocks: between two looks of the owner a slab is
-//! pushed at most once (`vacancy` sees to it), so that a consumer's frees cost the producer nothing
-//! until it runs out. Treiber's stack, emptied as a whole, hence without the ABA problem.
+//! One word per slab and one push for any number of blocks: between two reads of the owner a slab is
+//! pushed at most once (`vacancy` ensures it), so a consumer's frees cost the producer nothing
+//! until it runs out. Treiber's stack, always emptied as a whole, hence without the ABA problem.
 
 use crate::sync::{AtomicPtr, Ordering};
 use core::ptr;

@@ -1,8 +1,8 @@
 //! Blocks above the largest class: runs of whole units.
 //!
-//! A free run stays resident until the purger comes, so that a program which takes and frees a
-//! large block over and over pays neither system calls nor page faults; banks say which units read
-//! as zero, so that `calloc` need not write them.
+//! A free run stays resident until the purger comes, so a program that allocates and frees a
+//! large block over and over pays neither system calls nor page faults. Each bank records which of its units read
+//! as zero; `calloc` need not write those.
 //!
 //! Invariant: the first unit of a large block is tagged `LARGE`, the others are tagged 0.
 

@@ -1,8 +1,8 @@
-//! The slabs of a cache: lists by class, and how the news of blocks given back changes them.
+//! The slabs of a cache: lists by class, and how they change when blocks are given back.
 //!
 //! Invariant: a slab with set bits is in its owner's list of its class, or on its way there through
-//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires (but see `forgotten`); for idle
-//! caches that is whoever holds the registry's lock.
+//! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires (but see `forgotten`); the holder
+//! of the registry's lock owns idle caches.
 
 use super::cache::Cache;
 use super::huge::count_slab;
@@ -42,7 +42,7 @@ impl<M: Machine> NodeHeap<M> {
                 let from = unsafe { &*idle };
                 self.drain(from);
                 if from.slabs.at(class.index()).get().is_null() {
-                    // What it has becomes bits, and the slabs with these bits are heard of.
+                    // Its blocks become bits, and this lists the slabs with these bits.
                     self.stow(from, class.index());
                     self.give_depot(Some(from), from, class.index());
                 }

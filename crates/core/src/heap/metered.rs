@@ -1,11 +1,11 @@
-//! Caches whose allocations are counted, one by one and by class, though the hot path counts nothing.
+//! Caches whose allocations are counted by class, although the hot path counts nothing.
 //!
-//! What a program allocates between two refills of a stack is what the stack held, if nothing came back to it
-//! meanwhile. So the frees of a metered cache go to the spare stack instead: its `reach` is 0, by which every free
-//! takes the cold call, and there it finds `known`. Allocations stay hot, and whoever meters pays for a whole stack
-//! when it is installed; where the count shall end within a stack, the stack is cut there.
+//! Between two refills of a stack, a program allocates exactly the stack's blocks, unless frees return some to it
+//! meanwhile. So the frees of a metered cache go to the spare stack instead: its `reach` is 0, which sends every free
+//! to the cold call, and that call checks `known`. Allocations stay hot. The caller that meters pays for a whole stack
+//! when it installs it; to end the count within a stack, it cuts the stack there.
 //!
-//! The heap's profile is made of this: an allocation that it wants to see is one that finds its stack empty.
+//! The heap profile uses this: an allocation to be sampled finds its stack empty.
 
 use super::cache::{Block, Cache};
 use super::depot::HEADER;

@@ -1,40 +1,40 @@
 //! The malloc: how threads share blocks.
 //!
 //! ```text
-//! cache       one a thread: a stack of free blocks for every class          hot, no atomics
-//! refill      what happens when such a stack runs empty                     cold from here on
-//! give        what happens when it runs full
+//! cache       one per thread: a stack of free blocks for every class        hot, no atomics
+//! refill      fills such a stack when it is empty                           cold from here on
+//! give        empties it when it is full
 //! outbox      blocks of other threads' slabs, on their way home
-//! depot       stacks set aside                               (lock-free, one word a class)
-//! lists       the slabs of a cache, and news of them
+//! depot       stacks set aside                               (lock-free, one word per class)
+//! lists       the slabs of a cache, by class
 //! slab        64 KiB cut into blocks of one class; free blocks are bits, out of band
 //! vacancy     how many of them are free, and who knows      (lock-free, eight bytes)
-//! inbox       slabs that others have given blocks to        (lock-free, one word)
+//! inbox       slabs to which other threads gave blocks back (lock-free, one word)
 //! node_heap   ties them together: entry points, threads that come and go
-//! caches      where caches live; those that hold nothing give their page back
+//! caches      where caches live; empty ones give their page back
 //! metered     caches whose allocations are counted, though malloc counts nothing
 //! large       requests above 32 KiB: runs of units
 //! huge        which banks get huge pages
-//! edges       whether large blocks are touched at their ends only, and then lie by those
 //! purge       returns pages that hold no block, also inside slabs in use
-//! fork        the heap of a forked child, made whole
-//! forgotten   slabs that hold no block, and of which their owner does not know yet
-//! sparse      slabs of which pages were purged: marks that are gone, and come back
+//! fork        makes the heap of a forked child whole
+//! forgotten   slabs that hold no block, while their owner does not know it yet
+//! sparse      slabs with purged pages, whose free blocks lost their marks
+//! vacate      moves memory off closed nodes
 //! census      what a heap holds, counted from outside while it works
 //! walk        every block that a program has; whether an address is one
-//! tag         what the free path learns from one word: owner and class, or what else lies there
+//! tag         one word per unit for the free path: owner and class, or another kind
 //! ```
 //!
 //! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
 //! of the cache that owns its slab; in the outbox of another cache; a set bit of its slab. Links lie
-//! in the block itself only in the second and third, so that everything else about free memory can
-//! be read, checked and returned without touching it.
+//! in the block itself only in the second and third, so all other state of free memory can
+//! be read, checked and returned without touching the block.
 //!
-//! Stacks hold own blocks only (but for those left over from slabs that others adopted): a block freed by a stranger travels by bit to its owner, so that
-//! two threads never come to write into one cache line by the allocator's doing.
+//! A stack holds its own cache's blocks only (except blocks left over from slabs that others adopted): a block freed by
+//! another thread returns as a bit to its owner, so the allocator never makes two threads write to one cache line.
 //!
-//! [`sharing`] holds the other answers, for whom any policy of [`blocks`](crate::blocks) will do: one
-//! lock, a reader-writer lock, stripes, a heap a thread. The laboratory measures them beside this one.
+//! [`sharing`] holds the alternatives, which work with any policy of [`blocks`](crate::blocks): one
+//! lock, a reader-writer lock, stripes, a heap per thread. The laboratory measures them beside this one.
 
 pub mod depot;
 pub mod inbox;

@@ -1,15 +1,15 @@
-//! The heap: what all its threads share, and the entry points that are not hot.
+//! The heap: the state that all its threads share, and the entry points that are not hot.
 //!
-//! Where there are several memories, every cache belongs to one ([`Home`]), and so does all that it hands out; blocks
-//! that others free travel back to their slab's owner, hence home. A thread that finds itself on another node takes a
-//! cache of that node ([`NodeHeap::is_stray`]).
+//! On a machine with several memories, every cache belongs to one ([`Home`]), and so does all memory that it hands out;
+//! a block that another thread frees returns to its slab's owner, hence home. A thread that now runs on another node
+//! takes a cache of that node ([`NodeHeap::is_stray`]).
 //!
-//! Owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
-//! exits it goes idle with all its slabs and stacks, the next thread to come takes it as it is, and until then
-//! others adopt slabs from it, and the purger empties it.
+//! The heap owns the runs of pages and the registry of caches. A cache is never unmapped: when its thread
+//! exits it goes idle with all its slabs and stacks. The next new thread takes it as it is; until then
+//! other threads adopt slabs from it, and the purger empties it.
 //!
-//! Locks, in the order they may be taken: `purging`, `registry`, the runs'. No lock is held while a
-//! program's block is handed out or given back; nothing here calls back into the caller.
+//! Lock order: `purging`, `registry`, the runs'. No lock is held while the heap
+//! hands out or takes back a program's block; nothing here calls back into the caller.
 
 use super::cache::{Block, Cache, Freed};
 use super::give::stacked;
@@ -64,7 +64,7 @@ impl Waiting {
         Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), gaps: ptr::null_mut() };
 }
 
-/// All of the registry, as who holds its lock sees it.
+/// All of the registry, for the holder of its lock.
 pub(super) struct Threads<'a> {
     pub(super) registry: &'a mut Registry,
     of_nodes: &'a mut [Waiting; MAX_NODES],
@@ -96,7 +96,7 @@ pub struct NodeHeap<M: Machine> {
     /// Idle caches, roughly: whether adopting is worth a lock.
     pub(super) idle_len: AtomicUsize,
     key: AtomicUsize,
-    /// The node that all memory comes from, as number + 1; 0: that of whoever asks.
+    /// The node that all memory comes from, as number + 1; 0: the calling thread's.
     bound: AtomicU32,
     /// Units that may be in use or resident; 0 is no limit.
     limit: AtomicUsize,
@@ -104,7 +104,7 @@ pub struct NodeHeap<M: Machine> {
     pub(super) pressure: AtomicUsize,
     /// Whether rounds of the purger shall end soon.
     hurried: AtomicBool,
-    /// A program error that was noticed where nobody could be told: the address, and what it is; see
+    /// A program error found where no caller could get it as a result: the address, and its kind; see
     /// [`NodeHeap::late_misuse`].
     late_at: AtomicUsize,
     late: AtomicU32,
@@ -208,7 +208,7 @@ impl<M: Machine> NodeHeap<M> {
         if self.allows(len) { self.runs.take(&self.machine, home, len, align) } else { None }
     }
 
-    /// From now on all memory comes from one node, whoever asks; with `None`, from that of who asks.
+    /// From now on all memory comes from one node; with `None`, from the calling thread's.
     pub fn set_home(&self, node: Option<NodeId>) {
         let bound = node.map_or(0, |node| node.index() as u32 + 1);
         self.bound.store(bound, Ordering::Relaxed);
@@ -332,7 +332,7 @@ impl<M: Machine> NodeHeap<M> {
         Some(cache)
     }
 
-    /// Bytes that the heap was told of are in use again: no news to the purger.
+    /// Subtracts bytes that are in use again from the count that wakes the purger.
     fn take_back(&self, told: usize) {
         let less = |pressure: usize| Some(pressure.saturating_sub(told));
         if told != 0 {
@@ -550,7 +550,7 @@ impl<M: Machine> NodeHeap<M> {
         }
     }
 
-    /// What is handed out and what lies free, in units.
+    /// Units handed out, and free units.
     pub fn usage(&self) -> crate::frames::runs::Usage {
         self.runs.usage(&self.machine)
     }

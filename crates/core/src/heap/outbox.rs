@@ -1,18 +1,18 @@
 //! Blocks of other caches' slabs, on their way home.
 //!
 //! ```text
-//! outbox[class % PARCELS]:  which word of bits of which unit | bits    what was freed of it and not yet sent
+//! outbox[class % PARCELS]:  which word of bits of which unit | bits    freed blocks of that word, not yet sent
 //! ```
 //!
-//! A word of bits covers 64 neighbours, and neighbours that were allocated together are often freed together: they are
-//! collected here, where nobody else looks, and then given back by one operation. A block of another word, or of another
-//! class at the same place, sends what was collected, and so does the last one of as many as a refill takes at most: so no
-//! free gives back more than one word, however many were collected, and none waits longer than until it would be too much.
+//! A word of bits covers 64 neighbours, and neighbours allocated together are often freed together. The outbox
+//! collects them where no other thread looks, and gives them back by one operation. It sends a parcel when a block of another
+//! word, or of another class in the same place, arrives, and when the parcel holds as many blocks as a refill takes at most.
+//! So no free gives back more than one word, and the number of waiting blocks is bounded.
 //!
-//! What is collected is looked up in tags only, which seldom change. The slab's descriptor is left alone until a parcel is
-//! sent: its lines would come from the owner's processor, and go back, for each of these blocks.
+//! To collect a block, a free reads tags only, which seldom change. It leaves the slab's descriptor alone until it sends the
+//! parcel: for each block, the descriptor's cache lines would travel from the owner's processor and back.
 //!
-//! Invariant: what is collected is of slabs that cannot be retired, for their blocks are held here, and marked.
+//! Invariant: collected blocks belong to slabs that cannot be retired, because their blocks are held here, and marked.
 
 use super::cache::{Block, Cache};
 use super::give::size_of_class;
@@ -44,7 +44,7 @@ impl Parcel {
     }
 }
 
-/// What is sent: where to, and which blocks of that word. Whoever has it holds the blocks.
+/// A parcel to send: where to, and which blocks of that word. Its owner holds the blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed {
     to: usize,

@@ -1,14 +1,14 @@
-//! Giving memory back: pages that hold no block, whoever owns what is around them.
+//! Returns pages that hold no block to the system, whoever owns the memory around them.
 //!
-//! One round makes depots of the stacks of caches without a thread, visits every cache's depots, and turns into bits what
-//! lay there unused; then every bank. Free units that nobody used for two rounds are purged. In slabs, the
-//! purger takes the free blocks of wholly free pages by clearing their bits, as a program would by
-//! allocating them; purges the pages; and sets the bits again. Owners need not stop, nor even run.
+//! One round makes depots of the stacks of caches without a thread, visits every cache's depots and turns their
+//! unused blocks into bits, and then visits every bank. It purges free units that stayed unused for two rounds. In slabs,
+//! the purger takes the free blocks of wholly free pages by clearing their bits, as an allocation
+//! would; purges the pages; and sets the bits again. Owners need not stop, nor even run.
 //!
 //! Slabs that hold no block and that their owner has forgotten become free units (`forgotten`).
 //!
-//! Hysteresis: a slab whose free count changed since the last round is left alone, and pages purged
-//! already are remembered until a block in them is taken.
+//! Hysteresis: a slab whose free count changed since the last round is left alone, and purged pages
+//! are remembered until a block in them is taken.
 
 use super::cache::Cache;
 use super::node_heap::NodeHeap;
@@ -73,8 +73,8 @@ impl<M: Machine> NodeHeap<M> {
         done
     }
 
-    /// Idle caches hear the news, and their empty slabs become free units; `all` of what they hold
-    /// becomes bits before, so that they keep none that is empty.
+    /// Empties the inboxes of idle caches; their empty slabs become free units. With `all`, their blocks
+    /// become bits before, so that they keep no empty slab.
     pub(super) fn drain_idle(&self, all: bool) {
         self.each_idle(|cache| {
             if all {

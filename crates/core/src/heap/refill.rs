@@ -1,12 +1,12 @@
-//! What happens when a stack runs empty: where the next blocks come from.
+//! Fills an empty stack: where the next blocks come from.
 //!
 //! ```text
 //! 1 the spare stack   2 a magazine of the depot   3 bits of listed slabs
-//! 4 an idle cache's slab   5 a new slab, for which something else is given back: `give`
+//! 4 an idle cache's slab   5 a new slab, in return for which other blocks go back: `give`
 //! ```
 //!
 //! The first two are linked already and cost the same however long they are. Bits become a stack a few
-//! blocks at a time, so that few pages are touched before the program does.
+//! blocks at a time, so that the heap touches few pages before the program does.
 
 use super::cache::Cache;
 use super::huge::{A_SLAB, count_slab};

@@ -1,12 +1,12 @@
 //! A slab: one unit of 64 KiB cut into blocks of one class.
 //!
 //! Its free blocks are set bits, out of band: inside the descriptor when there are at most 512 of
-//! them, else in the unit's bitmap. Bits are cleared to take blocks and set to give them, each by
-//! one atomic operation for up to 64 blocks; no lock, whoever does it. The purger takes blocks like
+//! them, else in the unit's bitmap. Any thread clears bits to take blocks and sets bits to give them, each by
+//! one atomic operation for up to 64 blocks, without a lock. The purger takes blocks like
 //! a program would, returns their pages and gives them back.
 //!
-//! Invariant: a set bit is a block that nobody holds. Who clears it holds the block. Counts and
-//! notification are `vacancy`'s business; `next`, `prev` and `cursor` are the owner's.
+//! Invariant: a set bit is a block that no thread holds. The thread that clears the bit holds the block. `vacancy` owns counts
+//! and notification; `next`, `prev` and `cursor` are the owner's.
 
 use super::cache::Block;
 use super::inbox::Linked;
@@ -120,11 +120,11 @@ impl Chain {
 }
 
 impl Slab {
-    /// Where `blocks` lies, in bytes, for who reads it from outside.
+    /// The offset of `blocks`, in bytes, for a reader from outside.
     pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
 
     /// Makes the unit at `base` a slab, all blocks free, but for its tag and its vacancy. The caller owns the unit
-    /// alone, makes it known by its tag, and then starts the vacancy: whoever finds the slab alive finds its owner.
+    /// alone, makes it known by its tag, and then starts the vacancy: a thread that finds the slab alive finds its owner.
     pub fn cut(&self, base: usize, class: SizeClass, bitmap: *mut u8) {
         let blocks = class.blocks_in(UNIT);
         self.base.set(base);

@@ -1,16 +1,16 @@
-//! Slabs of which pages were purged: marks that are gone, and come back.
+//! Slabs with purged pages: their free blocks lost their marks, and get them back.
 //!
-//! A purged page is zero when it is touched again, so its free blocks have lost the marks by which the hot path tells
-//! that a block is freed twice. Until they have marks again the slab is tagged [`SPARSE`]: each free in it
-//! comes here and looks at the bits.
+//! A purged page reads as zero when it is touched again, so its free blocks have lost the marks by which the hot path
+//! detects a double free. Until they have marks again the slab is tagged [`SPARSE`]: each free in it
+//! comes here and checks the bits.
 //!
-//! That makes a free some five nanoseconds longer, and bringing a page back costs a page fault, as much as a few
-//! hundred of them. So a slab pays as it goes: [`WORTH_A_PAGE`] careful frees for each page. One that is used a lot is whole
-//! again after as long as it would have cost to make it so at once; one that is not stays small. Pages that the
-//! program has touched by itself come first, and one with each refill.
+//! The check makes a free some five nanoseconds longer; bringing a page back costs a page fault, as much as a few
+//! hundred checks. So a slab pays as it goes: [`WORTH_A_PAGE`] careful frees for each page. A slab in frequent use is whole
+//! again after as many careful frees as restoring it at once would have cost; a slab in rare use stays small. Pages that the
+//! program itself has touched come first, and one with each refill.
 //!
-//! Marks are written into free blocks that nobody holds: nobody else takes blocks of the slab meanwhile, for only its
-//! owner does, who is here, and the purger, whose lock is held. Blocks that others give carry marks already.
+//! Marks are written only into free blocks that no thread holds. No other thread takes blocks of the slab meanwhile: only its
+//! owner, which runs this code, and the purger, whose lock is held. Blocks that others give back carry marks already.
 
 use super::cache::Block;
 use super::node_heap::{Misuse, NodeHeap};

@@ -1,7 +1,7 @@
 //! How many blocks of a slab are free, and who knows about it: eight bytes, lock-free.
 //!
 //! Any thread gives blocks back; only the slab's owner lists, unlists and retires it; the purger
-//! withdraws blocks and gives them back like anyone, and retires what the owner has forgotten and nobody uses. The free
+//! withdraws blocks and gives them back like any thread, and retires unused slabs that the owner has forgotten. The free
 //! blocks themselves are bits elsewhere.
 //!
 //! Invariants:
@@ -10,16 +10,16 @@
 //!   to claim every bit before it retires the slab.
 //! - A slab with free blocks is listed by its owner, or queued in its owner's inbox, or a giver is
 //!   between setting bits and queueing it. No wake-up is lost: the giver adds to `free`, then reads
-//!   `state`; the owner changes `state`, then reads `free`, by a read-modify-write. Of the two
-//!   operations on `free` one is first: if the giver's, the owner sees the blocks; if the owner's,
+//!   `state`; the owner changes `state`, then reads `free`, by a read-modify-write. One of the two
+//!   operations on `free` is first: if the giver's, the owner sees the blocks; if the owner's,
 //!   the giver acquires what the owner released, and sees the changed state.
-//! - A slab that is queued and not listed belongs to who took it from the inbox: neither givers nor its owner change its
-//!   state. That is how the purger may retire it. So the owner lists a slab by the very operation that ends its being
-//!   queued, and, once it has unlisted one, touches it only as a giver would.
-//! - `state` carries a version that changes when the slab is retired, so that a giver who was
-//!   overtaken by retirement does not queue the unit's next life. Versions begin anew when the descriptor's page was
-//!   given back in between (`frames::region::purging`); then the giver may queue that life, once too often and
-//!   harmlessly: a slab that is alive has an owner, to whom it is no news.
+//! - A slab that is queued and not listed belongs to the thread that took it from the inbox: neither givers nor its owner
+//!   change its state. That is how the purger may retire it. So the owner lists a slab by the same operation that takes it
+//!   off the queue, and touches a slab that it has unlisted only as a giver would.
+//! - `state` carries a version that changes when the slab is retired, so that a late giver does not queue the unit's
+//!   next slab. Versions restart when the descriptor's page was given back in between
+//!   (`frames::region::purging`); then the giver may queue that slab once too often, which is
+//!   harmless: a live slab has an owner, which finds nothing new in it.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -53,7 +53,7 @@ pub struct Vacancy {
 }
 
 impl Vacancy {
-    /// Where the count of free blocks lies, in bytes, for who reads it from outside.
+    /// The offset of the count of free blocks, in bytes, for a reader from outside.
     #[cfg(not(loom))]
     pub(super) const FREE_AT: usize = core::mem::offset_of!(Vacancy, free);
 
@@ -150,7 +150,7 @@ impl Vacancy {
         self.free.fetch_sub(blocks, Ordering::AcqRel);
     }
 
-    /// The owner forgets the slab, having found no bits. `true`: blocks are coming, and the owner
+    /// The owner unlists the slab, having found no bits. `true`: blocks are coming, and the owner
     /// has to put the slab into its own inbox (trying again at once could wait for a giver).
     pub fn unlist(&self) -> bool {
         let state = self.state.fetch_and(!LISTED, Ordering::AcqRel) & !LISTED;

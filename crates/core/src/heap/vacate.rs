@@ -1,16 +1,16 @@
-//! Moving what a heap holds off nodes that are closed, while the program goes on using it.
+//! Moves a heap's memory off closed nodes while the program uses it.
 //!
 //! ```text
 //! close      no bank comes from there any more                       under the runs' lock
-//! vacate     for each bank: says where its pages come from now,      under the lock
+//! vacate     for each bank: sets where its pages come from now,      under the lock
 //!            asks where they are, moves those, asks again            outside of it
 //! ```
 //!
-//! The kernel moves a page as a whole or not at all, and whoever touches it meanwhile waits: nothing is locked here, no
-//! block changes its address. A page may be in somebody else's hands just then, and stays: the caller goes round until
+//! The kernel moves a page as a whole or not at all, and a thread that touches it meanwhile waits: nothing is locked here, no
+//! block changes its address. A page that the kernel is using just then stays: the caller repeats until
 //! nothing is left, or nothing moves any more.
 //!
-//! Invariant: what is reported as moved was found on a closed node before, and is not there any more.
+//! Invariant: a page reported as moved was found on a closed node before, and is not there any more.
 
 use super::node_heap::NodeHeap;
 use crate::frames::BANK;

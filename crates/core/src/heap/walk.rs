@@ -1,8 +1,8 @@
 //! Every block that a program has, and whether an address is one.
 //!
 //! [`NodeHeap::walk`] is exact for a heap at rest, all of whose caches were detached: once their stacks and
-//! depots are empty, a free block is a set bit, and what is no set bit is the program's. [`NodeHeap::examine`] asks about one
-//! address, at any time: for hardened frees, which want to know before anything is touched.
+//! depots are empty, a free block is a set bit, and every other block is the program's. [`NodeHeap::examine`] checks one
+//! address, at any time: for hardened frees, which check before they touch anything.
 
 use super::cache::Block as Links;
 use super::node_heap::{Misuse, NodeHeap};
@@ -79,7 +79,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// The block that starts at `address`, if the program has it: interior pointers, foreign ones
-    /// and free blocks are told apart at once, those of other caches' stacks included. O(1).
+    /// and free blocks are distinguished at once, also in other caches' stacks. O(1).
     pub fn examine(&self, address: *mut u8) -> Result<Block, Misuse> {
         let block = self.find(address)?;
         if block.kind == Kind::Small {

@@ -1,12 +1,12 @@
 //! When the next sample of a class is due, for a thread whose cache is metered: its allocations stay hot.
 //!
-//! Each class has sample points of its own: the gap between two is drawn from the exponential distribution, as in `mod`,
-//! and told in allocations. What passes is counted when a stack is installed (`heap/metered` in core), and a stack is
-//! cut where the gap ends, so that the allocation that a point falls into is one that finds no block: exactly that
-//! one, whatever was freed in between. An allocation counts as its class is long: bytes asked for are not known before.
+//! Each class has its own sample points: the gap between two is drawn from the exponential distribution, as in `mod`,
+//! and expressed in allocations. Blocks are counted when a stack is installed (`heap/metered` in core), and a stack is
+//! cut where the gap ends. So the allocation that contains the sample point finds no block: exactly that
+//! one, whatever was freed in between. An allocation counts with its class's size: the size requested is not known before.
 //!
-//! Blocks above the largest class count byte by byte, as in `mod`. Where a request finds no memory, stacks go back that
-//! were paid for, and a sample may come early.
+//! Blocks above the largest class count byte by byte, as in `mod`. When a request finds no memory, paid-for stacks go
+//! back, and a sample may come early.
 
 use super::{draw_gap, is_due};
 use crate::process::HEAP;

@@ -166,7 +166,7 @@ impl Maybe {
         self.0.get(hash >> (64 - MAYBE_LEN.trailing_zeros()))
     }
 
-    /// Relaxed: who frees a block has been told of it by who allocated it.
+    /// Relaxed: the freeing thread got the block from the allocating one, which orders the two.
     fn says_yes(&self, block: *mut u8) -> bool {
         self.of(block).is_some_and(|counter| counter.load(Ordering::Relaxed) != 0)
     }

@@ -1,7 +1,7 @@
 //! The file: pprof's `profile.proto`, not compressed (readers take both), written as it is made.
 //!
-//! Four values a sample, as Go's heap profile has them: allocations and bytes ever, and those in use.
-//! Addresses stay addresses: the mappings are in the file, and pprof looks the names up.
+//! Four values a sample, as in Go's heap profile: allocations and bytes ever, and those in use.
+//! Addresses stay addresses: the mappings are in the file, and pprof resolves the names.
 
 use super::table::{Site, Tables};
 use crate::off_heap::{Table, Zeroed};

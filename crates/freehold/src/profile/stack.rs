@@ -1,7 +1,7 @@
-//! Who called: return addresses, found by the C library's `backtrace`.
+//! The call stack: return addresses, found by the C library's `backtrace`.
 //!
-//! Its first call loads the unwinder, which must not happen inside whatever the program was doing when
-//! it allocated (the dynamic loader itself allocates). So it is made from `.init_array`, before `main`
+//! Its first call loads the unwinder, which must not happen in the middle of an allocation
+//! (the dynamic loader itself allocates). So `.init_array` makes the first call, before `main`
 //! and outside of everything; allocations before that are sampled without callers.
 
 use crate::options;

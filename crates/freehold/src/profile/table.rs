@@ -1,8 +1,8 @@
-//! Sites (who allocated) and live samples (what lives), in hash tables of fixed size off the heap. Sites lie
-//! one after the other, and a table of their numbers finds them: so only those that are used are ever touched.
+//! Sites (call stacks that allocate) and live samples, in hash tables of fixed size off the heap. Sites lie
+//! one after the other, and a table of their numbers finds them: so only used sites are ever touched.
 //!
 //! Linear probing; a removed sample's followers move up (Knuth, TAOCP 3, 6.4, algorithm R), so that
-//! there are no tombstones. When a table is full, what is new is counted as lost and the file says so.
+//! there are no tombstones. When a table is full, new entries are counted as lost and the file says so.
 
 use super::stack::{DEPTH, Stack};
 use crate::off_heap;
@@ -130,7 +130,7 @@ impl Tables {
         true
     }
 
-    /// Empties a place, moving up whoever lies behind it only because it was taken.
+    /// Empties a place, moving up entries that lie behind it only because it was taken.
     fn close_gap(&mut self, mut gap: usize) {
         let mut at = gap;
         loop {

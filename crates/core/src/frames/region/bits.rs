@@ -1,7 +1,7 @@
-//! Changing a bank's bits, and with them where it is listed: what every run that is taken or given passes through.
+//! Changes a bank's bits and its place in the index: every run taken or given passes through here.
 //!
-//! Written for the machine with one memory: nothing here asks a node, and a bank that was found among those at home is
-//! not asked where it belongs.
+//! Written for the machine with one memory: nothing here asks a node, and a bank found among those at home
+//! is not checked for where it belongs.
 
 use super::{Region, Run};
 use crate::frames::BANK_UNITS;

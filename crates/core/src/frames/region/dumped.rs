@@ -5,11 +5,11 @@
 //!   | in | in | left out (all clean) | in | in |    ahead of need     | ...
 //! ```
 //!
-//! Invariant: a bank of which anything is in use is in core files. What lies past `dumped` is not, nor is a bank whose bit
+//! Invariant: core files hold every bank in which anything is in use. They leave out the banks past `dumped` and those whose bit
 //! is set; the last bank before `dumped` has no bit, nor has any behind it.
 //!
-//! A mapping ends where this changes, and the system allows 65,530. So a hole is left out only if it is long for the size of
-//! the heap (`least_hole`): there are some 500 of them at most, and what is cut off one and is shorter comes back.
+//! Each hole splits a mapping, and the system allows 65,530 mappings. So a hole is left out only if it is long for the size of
+//! the heap (`least_hole`): there are at most some 500, and a hole that a new run makes too short is dumped again.
 
 use super::purging::is_clean;
 use super::{Index, Region};

@@ -1,5 +1,5 @@
-//! A region in a forked child whose parent had a thread half way through changing it: everything that follows from the used
-//! bits of the banks is derived from them anew.
+//! A region in a forked child whose parent had a thread half way through changing it: derives all other state anew
+//! from the banks' used bits.
 
 use super::Region;
 use crate::frames::BANK;
@@ -21,7 +21,7 @@ impl Region {
             let Some(bank) = view.banks.get_mut(at) else { break };
             bank.mend();
             if bank.node == Home::ANYWHERE {
-                // Committed, but not yet told whose it is.
+                // Committed, but its home is not yet set.
                 bank.node = home;
             }
             let (away, none) = (bank.node != home, bank.used == 0);

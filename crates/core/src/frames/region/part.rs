@@ -1,4 +1,4 @@
-//! A stretch of a region's metadata that is committed as far as it is needed.
+//! A part of a region's metadata, committed as far as it is needed.
 
 use crate::machine::Machine;
 

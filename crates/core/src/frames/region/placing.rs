@@ -1,7 +1,7 @@
 //! Which node a region's banks get their pages from: the cold half of a region with a home.
 //!
-//! Decided when a bank that is wholly free is handed out, and noted in it. The region as a whole prefers its home, so
-//! that only banks away from it cost a mapping of their own.
+//! The region decides when it hands out a wholly free bank, and notes it in the bank. The region as a whole prefers its
+//! home, so only banks away from it cost a mapping of their own.
 
 use super::Region;
 use crate::frames::BANK;

@@ -1,12 +1,12 @@
-//! What goes back besides the pages of free units: what is resident though nobody had it, and what is known about
-//! banks of which nothing is left.
+//! Purging beyond the pages of free units: pages that are resident though no block used them, and the records of
+//! empty banks.
 //!
-//! A huge page is there as a whole once a byte of it was touched, so free units of such a bank are as good as dirty even
-//! if they were never handed out. They become so when any part of the bank is given back.
+//! The first touch of a byte makes the whole huge page resident, so free units of such a bank are as good as dirty even
+//! if they were never handed out. They become dirty when any part of the bank is given back.
 //!
-//! Of a bank that is wholly free and clean nothing needs to be known: tags of free units are zero, and a descriptor or
-//! bitmap is written anew when its unit is handed out. Somebody who gave a block and was overtaken may still *look* at a
-//! descriptor (`heap::vacancy`), and then sees zero, a slab that is no more.
+//! A bank that is wholly free and clean needs no record: tags of free units are zero, and handing out a unit writes its
+//! descriptor and bitmap anew. A late giver of a block may still *read* a descriptor (`heap::vacancy`); it then reads zero,
+//! a slab that no longer exists.
 
 use super::{Bank, RECORD, Region};
 use crate::frames::BANK;
@@ -51,8 +51,8 @@ impl Region {
         }
     }
 
-    /// Gives back the pages of what is known about bank `at` if it is wholly free and clean, and of tags if all banks
-    /// are that whose tags lie beside its.
+    /// Gives back the pages of bank `at`'s record if the bank is wholly free and clean, and the page of its tags if all
+    /// banks with tags on that page are.
     pub fn purge_record(&mut self, machine: &impl Machine, at: usize) {
         if !is_clean(self.bank(at)) {
             return;

@@ -1,7 +1,7 @@
-//! What a region has on nodes that are closed, piece by piece: bookkeeping first, then bank by bank.
+//! A region's memory on closed nodes, piece by piece: metadata first, then bank by bank.
 //!
-//! A bank that shall leave its node is told where its pages come from now before those that are there are moved, so that
-//! none comes after. Moving them is the caller's, outside of the lock: it disturbs nobody.
+//! For a bank that must leave its node, the region first sets where new pages come from, so that no new page appears on
+//! the old node. The caller then moves the present pages, outside of the lock: that delays no thread.
 
 use super::Region;
 use super::placing::nodes_of;
@@ -70,7 +70,7 @@ impl Region {
     /// Where bank `at` goes when it is on a closed node; from now on its pages come from there.
     fn leave(&mut self, nodes: &dyn Nodes, supply: &mut Supply, at: usize) -> Option<NodeId> {
         let Some(node) = self.view().banks.get(at)?.node.node() else {
-            // By the user's own policy: what is there goes, what comes is the policy's business.
+            // The user's policy places it: move the present pages; the policy decides about new ones.
             return self.refuge(nodes, supply);
         };
         if !supply.closed().contains(node) {

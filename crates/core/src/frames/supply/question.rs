@@ -1,5 +1,5 @@
-//! What has to be asked of the machine, and what it said. Reading files takes as long as touching some dozen pages, for which
-//! nobody should have to wait: who holds the lock leaves a question, lets go of the lock, asks, and comes back.
+//! Questions to the machine, and its answers. Reading its files takes as long as touching some dozen pages, and no thread
+//! should wait for that: the holder of the lock leaves a question, releases the lock, asks, and comes back.
 
 use crate::machine::{Nodes, Room, Survey};
 use crate::place::NodeId;

@@ -1,6 +1,6 @@
-//! What a lock is to this module: something that runs a closure while others wait.
+//! The locks of this module: a lock runs a closure while other threads wait.
 //!
-//! Core cannot sleep, so locks come from outside: the laboratory brings those of `std` and
+//! Core cannot sleep, so locks come from outside: the laboratory passes those of `std` and
 //! `parking_lot`, the loom models loom's. [`Parked`] is the core's own lock with its machine.
 
 use crate::machine::Machine;

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   one_lock       one at a time                                     any Exclusive lock
-//!   reader_writer  searching together, taking one at a time          any ReadWrite lock
+//!   reader_writer  readers search together, one writer takes         any ReadWrite lock
 //!     writer_first   the lock of Quintana (2019): writers preferred
 //!   striped        the region cut in stripes, a lock each            any Exclusive lock
 //!   per_thread     a part of the region a thread, and an inbox       no lock
-//!   lock           what a lock is here: brought from outside, for core cannot sleep
+//!   lock           the locks, passed in from outside because core cannot sleep
 //! ```
 //!
 //! Invariant: whatever the scheme, a block is handed out to one caller at a time, a freed one comes back
@@ -16,7 +16,7 @@
 //!
 //! The names are those of the simulated schemes in `sim/processors`: `OneLock` there is [`OneLock`] here,
 //! `Heaps(n)` is [`Striped`] with n stripes, `PerProcessor` the same with one a thread, `Inbox` is
-//! [`PerThread`]. There they cost what a table says, here what they cost.
+//! [`PerThread`]. There a table gives their cost; here they run.
 
 mod lock;
 mod one_lock;

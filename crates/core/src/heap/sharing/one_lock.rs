@@ -1,4 +1,4 @@
-//! One lock around everything: what every program gets that puts a mutex before a heap of the books.
+//! One lock around everything: what a program gets with a mutex around a textbook heap.
 
 use super::lock::Exclusive;
 use super::{Handle, Sharing};

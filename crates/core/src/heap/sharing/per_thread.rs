@@ -1,4 +1,4 @@
-//! A part of the region a thread, with an inbox for what others free.
+//! A part of the region per thread, with an inbox for blocks that other threads free.
 //!
 //! ```text
 //!   region  |  heap 0        |  heap 1        |  heap 2        |
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! An owner allocates and frees without a lock or an atomic operation. A block of another heap goes into that
-//! heap's [`inbox`](crate::heap::inbox): one push, linked through the block itself. The owner takes the whole
-//! inbox in before it allocates. (A thread that only frees never takes in; its memory waits for the
-//! next one that allocates.) A heap whose thread has ended keeps its blocks for the thread that takes
+//! heap's [`inbox`](crate::heap::inbox): one push, linked through the block itself. The owner empties the whole
+//! inbox before it allocates. (A thread that only frees never empties its inbox; that memory waits for the
+//! next owner that allocates.) When a thread ends, its heap keeps its blocks for the next thread that takes
 //! it over.
 
 use super::{Handle, Sharing};

@@ -1,14 +1,14 @@
-//! Searching together, taking one at a time.
+//! Readers search together; one writer takes a block at a time.
 //!
 //! Quintana (2019) guards the fits with a reader-writer lock and does not say what its read lock
-//! covers. Here it covers what can be read together: the search. The block found is taken under the
-//! write lock, if nothing was written in between, which a count of the writes tells; otherwise it is
-//! searched for again, under the write lock. So every request gets the very block that the fit would
-//! choose at the moment it is taken. (To look only whether the block is free still would be cheaper
-//! and wrong: where a tag was there may be somebody's payload by now.)
+//! covers. Here it covers the search, which threads can do together. The thread takes the block found under the
+//! write lock, unless a count of writes shows that another thread wrote in between; then it
+//! searches again, under the write lock. So every request gets exactly the block that the fit would
+//! choose at the moment of taking. (Checking only that the block is still free would be cheaper
+//! and wrong: where a tag was, there may be payload by now.)
 //!
-//! How often the first search was in vain is counted: under threads that allocate and free in turn
-//! that is most of the time, and then this lock costs two searches instead of one.
+//! The scheme counts vain first searches: under threads that allocate and free in turn
+//! most are vain, and then this lock costs two searches instead of one.
 
 use super::lock::ReadWrite;
 use super::{Handle, Sharing};

@@ -1,9 +1,9 @@
-//! The region cut in stripes, a policy and a lock each.
+//! The region cut in stripes, each with a policy and a lock.
 //!
-//! A thread allocates from its own stripe first (thread n from stripe n modulo their number) and goes
-//! on to the next ones when that has no block; a block goes back to the stripe it lies in. With a
-//! stripe a thread this is the "arena per thread" of Cavin and Alonso's first design (and of glibc):
-//! nobody waits but for frees from outside.
+//! A thread allocates from its own stripe first (thread n from stripe n modulo their number), and from
+//! the next ones when that has no block; a block goes back to the stripe it lies in. With one
+//! stripe per thread this is the "arena per thread" of Cavin and Alonso's first design (and of glibc):
+//! a thread waits only for frees by other threads.
 
 use super::lock::Exclusive;
 use super::one_lock::OneLock;

@@ -2,9 +2,9 @@
 //! reads or writes (Quintana, "Performance Analysis of Multithreaded Memory Allocation Strategies",
 //! 2019, Methodology, class `Locker`).
 //!
-//! Written as it is described: a few words guarded by a mutex, and a condition that all who wait wait
-//! for. The rule has no bound for readers: as long as one writer waits whenever another leaves, no
-//! reader ever enters. That is counted: a writer that came after a reader and went in before it has
+//! Written as described: a few words guarded by a mutex, and one condition for all waiting
+//! threads. Readers may wait for ever: while writers keep arriving before the last one leaves, no
+//! reader enters. The lock counts this: a writer that arrived after a reader and entered before it has
 //! overtaken it.
 
 use super::lock::{Monitor, ReadWrite};
