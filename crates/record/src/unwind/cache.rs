@@ -35,9 +35,7 @@ const MODULES: usize = 16;
 
 /// Events over which hits are counted.
 const WINDOW: u32 = 4096;
-/// Below so many hits of a window the table is left out.
-const FEW: u32 = WINDOW * 6 / 10;
-/// For so many windows.
+/// The table is left out for so many windows after one with fewer than three hits for two misses.
 const PAUSE: u32 = 16;
 
 /// What decides about a stack before its loads are looked at.
@@ -88,8 +86,10 @@ pub struct Stacks {
     shadow_frames: usize,
     /// The loads of the shadow decide about it.
     reusable: bool,
-    tries: u32,
     hits: u32,
+    misses: u32,
+    /// Counts what was told: a signal's handler may have come between.
+    mark: u32,
     /// Windows that the table is left out for.
     paused: u32,
     news: usize,
@@ -140,7 +140,6 @@ impl Stacks {
     pub unsafe fn find(&mut self, caller: &Caller) -> Found {
         // SAFETY: the slot holds the hook's return address.
         let rip = unsafe { (caller.slot as *const u64).read_volatile() };
-        self.tries += 1;
         let set = set_of(caller.slot, rip);
         let mut seen = ENTRIES;
         match self.last {
@@ -168,6 +167,7 @@ impl Stacks {
             if entry != seen && self.key(entry).fits(caller, rip) && unsafe { self.holds(entry) } {
                 self.hits += 1;
                 (self.last, self.entry) = (Last::Entry, entry as u32);
+                self.mark = self.mark.wrapping_add(1);
                 return Found::Entry(entry);
             }
         }
@@ -209,8 +209,21 @@ impl Stacks {
     /// Forgets everything: a new generation, or a process that was forked.
     pub fn forget(&mut self, generation: u64) {
         self.keys.as_flattened_mut().iter_mut().for_each(|key| key.valid = false);
-        (self.generation, self.last, self.reusable) = (generation, Last::Nothing, false);
-        (self.shadow_loads, self.shadow_frames, self.range) = (0, 0, Range::default());
+        self.forget_last();
+        (self.generation, self.reusable, self.range) = (generation, false, Range::default());
+        self.mark = self.mark.wrapping_add(1);
+    }
+
+    /// What the next look must find the same, if nothing came between.
+    #[inline(always)]
+    pub fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    /// Something came between: nobody knows what the reader has as the last stack.
+    #[cold]
+    pub fn forget_last(&mut self) {
+        (self.last, self.shadow_loads, self.shadow_frames) = (Last::Nothing, 0, 0);
     }
 
     /// Walks after a miss.
@@ -275,14 +288,16 @@ impl Stacks {
 
     /// Ends a window of counting, if it is over.
     fn count(&mut self) {
-        if self.tries < WINDOW {
+        self.misses += 1;
+        self.mark = self.mark.wrapping_add(1);
+        if self.hits + self.misses < WINDOW {
             return;
         }
         self.paused = match self.paused {
-            0 if self.hits < FEW => PAUSE,
+            0 if self.hits < self.misses / 2 * 3 => PAUSE,
             paused => paused.saturating_sub(1),
         };
-        (self.tries, self.hits) = (0, 0);
+        (self.hits, self.misses) = (0, 0);
     }
 
     /// Makes the last stack the shadow, if it is an entry's.
