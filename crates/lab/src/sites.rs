@@ -20,7 +20,7 @@ pub use count::Counts;
 
 use count::Counting;
 use fold::Folded;
-use freehold_trace::{ProcessId, ReadError, StackId, Stacks, Trace};
+use freehold_trace::{Damage, ProcessId, ReadError, StackId, Stacks, Trace};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +59,9 @@ pub struct Sites {
     pub leaked: Vec<Site>,
     /// Those that made most objects that were freed at once.
     pub temporary: Vec<Site>,
+    /// What of the call stacks could not be read. (That of the events is told by the profile.)
+    #[serde(skip)]
+    pub damage: Vec<Damage>,
 }
 
 /// Looks for the sites of a process. `None` when `stop` was raised.
@@ -70,7 +73,7 @@ pub fn sites(
     process: ProcessId,
     stop: &AtomicBool,
 ) -> Result<Option<Sites>, ReadError> {
-    let (stacks, _) = trace.stacks()?;
+    let (stacks, damage) = trace.stacks()?;
     let mut records = trace.records_of(process)?;
     let inherited = trace.process(process).map_or(0, |info| info.inherited_bytes);
     let mut counting = Counting::new(inherited);
@@ -81,7 +84,7 @@ pub fn sites(
         }
     }
     let by_stack = counting.finish();
-    Ok(Some(Summing::new(&stacks, &by_stack).finish(process)))
+    Ok(Some(Sites { damage, ..Summing::new(&stacks, &by_stack).finish(process) }))
 }
 
 /// Stacks being added up to sites.
@@ -109,6 +112,7 @@ impl<'a> Summing<'a> {
             peak: self.most(|counts| counts.peak_bytes),
             leaked: self.most(|counts| counts.leaked_bytes),
             temporary: self.most(|counts| counts.temporary),
+            damage: Vec::new(),
         }
     }
 

@@ -141,7 +141,7 @@ fn read(
     };
     let found =
         profile(trace, only, &mut seen, &mut |done, total| progress.set(done, total), stop)?;
-    let Some(profile) = found else { return Ok(None) };
+    let Some(mut profile) = found else { return Ok(None) };
     let sites = match highest.filter(|_| trace.has_stacks()) {
         None => None,
         Some(process) => match sites::sites(trace, process, stop)? {
@@ -149,6 +149,7 @@ fn read(
             sites => sites,
         },
     };
+    profile.damage.extend(sites.iter().flat_map(|sites| sites.damage.iter().cloned()));
     Ok(Some((profile, sites)))
 }
 

@@ -215,6 +215,47 @@ fn a_library_that_took_another_ones_place_is_told_from_it() {
     }
 }
 
+/// A library whose constructor runs before the recorder's own.
+const EARLY: &str = r#"
+#include <stdlib.h>
+__attribute__((noinline)) void *early(void) { void *object = malloc(6401); __asm__ volatile(""); return object; }
+__attribute__((constructor)) static void first(void) { free(early()); }
+"#;
+
+#[test]
+fn what_a_constructor_allocates_before_ours_has_a_stack_and_spoils_no_later_one() {
+    let bench = Bench::empty();
+    let path = |name: &str| bench.folder.path().join(name);
+    let cc = |arguments: &[&std::ffi::OsStr]| {
+        let flags = ["-O2", "-fomit-frame-pointer", "-fno-builtin"];
+        assert!(
+            std::process::Command::new("cc")
+                .args(flags)
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    let (library, program) = (path("libearly.so"), path("program"));
+    std::fs::write(path("early.c"), EARLY).unwrap();
+    let main =
+        "#include <stdlib.h>\nvoid *early(void);\nint main(void) { free(early()); return 0; }\n";
+    std::fs::write(path("main.c"), main).unwrap();
+    let (shared, pic, out) = ("-shared".as_ref(), "-fPIC".as_ref(), "-o".as_ref());
+    cc(&[shared, pic, out, library.as_ref(), path("early.c").as_ref()]);
+    cc(&[out, program.as_ref(), path("main.c").as_ref(), library.as_ref()]);
+    let bench = Bench { folder: bench.folder, program };
+    let recorded = bench.record_checked(&[]);
+    recorded.assert_clean();
+    recorded.compared();
+    let stacks = recorded.seen().stacks_of(6401);
+    assert_eq!(stacks.len(), 2);
+    assert_eq!((&*stacks[0][0], &stacks[1][..2]), ("early", &["early".into(), "main".into()][..]));
+    // The first began in the loader, whose own beginning has no table.
+    assert!(!stacks[1].contains(&"cut".into()), "{stacks:?}");
+}
+
 /// Code made at run time: with a frame pointer it is followed, without one the stack says that it is cut.
 const MADE: &str = r#"
 #include <stdlib.h>
@@ -399,4 +440,67 @@ fn off_means_none_and_allocations_means_no_frees() {
     assert_eq!(stacks("off"), (false, false, false));
     assert_eq!(stacks("allocations"), (true, true, false));
     assert_eq!(stacks("all"), (true, true, true));
+}
+
+#[test]
+fn a_rust_program_of_several_threads_is_as_a_plain_walk_finds_it() {
+    let bench = Bench::empty();
+    let mut command = crate::support::freehold();
+    command.args(["record", "--json", "--stacks", "all", "--check-stacks", "-o"]);
+    command.arg(bench.trace_path()).arg("--").arg(env!("CARGO_BIN_EXE_freehold"));
+    command.args(["workload", "kernel", "quadtree"]);
+    let recorded = bench.recorded(command.output().unwrap());
+    recorded.assert_clean();
+    assert!(recorded.compared() > 1_000);
+}
+
+const SITES: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+static void *kept[1000];
+__attribute__((noinline)) char *copy(int bytes) {
+  char *object = malloc(bytes);
+  memset(object, 1, bytes);
+  return object;
+}
+__attribute__((noinline)) void grow_cache(int i) { kept[i] = copy(10000); kept[i] = (char *)kept[i] + 0; }
+__attribute__((noinline)) void lose(void) { void *volatile gone = calloc(1, 30000); gone = 0; }
+__attribute__((noinline)) void convert(void) { void *volatile once = malloc(64); free(once); once = 0; }
+int main(void) {
+  for (int i = 0; i < 100; i++) grow_cache(i);
+  for (int i = 0; i < 10; i++) lose();
+  for (int i = 0; i < 100; i++) free(kept[i]);
+  for (int i = 0; i < 500; i++) convert();
+  return 0;
+}
+"#;
+
+#[test]
+fn info_names_the_sites_of_peak_leak_and_temporaries() {
+    let bench = Bench::optimised(SITES, &["-g"]);
+    bench.record(&[]).assert_clean();
+    let info = |more: &[&str]| {
+        let output =
+            crate::support::freehold().arg("info").arg(bench.trace_path()).args(more).output();
+        let output = output.unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&info(&["--json"])).unwrap();
+    let sites = &json["sites"];
+    let first = |list: &str, what: &str| {
+        let site = &sites[list][0];
+        (site["function"].as_str().unwrap().to_owned(), site[what].as_u64().unwrap())
+    };
+    assert_eq!(first("peak", "peak_bytes"), ("copy".into(), 1_000_000));
+    assert_eq!(first("leaked", "leaked_bytes"), ("lose".into(), 300_000));
+    assert_eq!(first("temporary", "temporary"), ("convert".into(), 500));
+    assert_eq!(sites["total"]["peak_bytes"], json["processes"][0]["peak"]["bytes"]);
+    let callers = sites["peak"][0]["callers"].to_string();
+    assert!(callers.starts_with("[\"grow_cache "), "{callers}");
+    assert!(sites["peak"][0]["place"].as_str().unwrap().ends_with("program.c:6"));
+    let page = info(&[]);
+    for line in ["Who held the peak: ", "  76.9%", "Whose was never freed: ", " lose "] {
+        assert!(page.contains(line), "{line} in\n{page}");
+    }
 }

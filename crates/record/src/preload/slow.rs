@@ -100,6 +100,7 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
         if ticket != 0 && (*thread).attached_to == ticket {
             return true;
         }
+        stacks::find_all();
         // No handler may fork amid this: its child would go on with the parent's sets.
         let signals = Signals::block();
         if process::ticket() == 0 && !connect::open(&mut *thread, tick) {

@@ -96,7 +96,9 @@ pub struct Stacks {
     modules: [Module; MODULES],
     victims: [u8; SETS],
     keys: [[Key; WAYS]; SETS],
+    /// Loads without flags, which a look need not take off then.
     table: [[Load; MOST_LOADS]; ENTRIES],
+    flags: [[u8; MOST_LOADS]; ENTRIES],
     loads: [Load; LOADS],
 }
 
@@ -140,8 +142,6 @@ impl Stacks {
     pub unsafe fn find(&mut self, caller: &Caller) -> Found {
         // SAFETY: the slot holds the hook's return address.
         let rip = unsafe { (caller.slot as *const u64).read_volatile() };
-        let set = set_of(caller.slot, rip);
-        let mut seen = ENTRIES;
         match self.last {
             // SAFETY: the keys are the same, so the innermost load holds.
             Last::Shadow if self.shadow.fits(caller, rip) && unsafe { self.shadow_holds() } => {
@@ -149,22 +149,30 @@ impl Stacks {
                 return Found::Last;
             }
             Last::Entry => {
-                seen = self.entry as usize;
+                let last = self.entry as usize;
                 // SAFETY: as above.
-                if self.key(seen).fits(caller, rip) && unsafe { self.holds(seen) } {
+                if self.key(last).fits(caller, rip) && unsafe { self.holds(last) } {
                     self.hits += 1;
                     return Found::Last;
                 }
             }
             _ => {}
         }
-        if self.paused > 0 {
-            return Found::Missed;
-        }
-        for way in 0..WAYS {
-            let entry = set * WAYS + way;
-            // SAFETY: as above.
-            if entry != seen && self.key(entry).fits(caller, rip) && unsafe { self.holds(entry) } {
+        // SAFETY: as above.
+        if self.paused > 0 { Found::Missed } else { unsafe { self.find_other(caller, rip) } }
+    }
+
+    /// Looks for a stack that is not the last one.
+    ///
+    /// # Safety
+    /// As [`Stacks::find`]; `rip` stands in the caller's slot.
+    #[inline(never)]
+    unsafe fn find_other(&mut self, caller: &Caller, rip: u64) -> Found {
+        let set = set_of(caller.slot, rip);
+        let last = if self.last == Last::Entry { self.entry as usize } else { ENTRIES };
+        for entry in set * WAYS..(set + 1) * WAYS {
+            // SAFETY: the keys are the same, so the innermost load holds.
+            if entry != last && self.key(entry).fits(caller, rip) && unsafe { self.holds(entry) } {
                 self.hits += 1;
                 (self.last, self.entry) = (Last::Entry, entry as u32);
                 self.mark = self.mark.wrapping_add(1);
@@ -186,10 +194,7 @@ impl Stacks {
     unsafe fn holds(&self, entry: usize) -> bool {
         let loads = usize::from(self.key(entry).loads);
         // SAFETY: as in `key`; an entry has at most MOST_LOADS, and the innermost of them is the key's.
-        unsafe {
-            let list = self.table.get_unchecked(entry).get_unchecked(..loads);
-            list.iter().rev().all(|load| load.holds())
-        }
+        unsafe { list::all_hold(self.table.get_unchecked(entry).as_ptr(), loads) }
     }
 
     /// # Safety
@@ -308,10 +313,9 @@ impl Stacks {
         let entry = self.entry as usize;
         let key = *self.key(entry);
         let loads = usize::from(key.loads);
-        if let (Some(to), Some(from)) =
-            (self.loads.get_mut(..loads), self.table.get(entry).and_then(|list| list.get(..loads)))
-        {
-            to.copy_from_slice(from);
+        let Stacks { table, flags, loads: to, .. } = self;
+        for (to, from) in to.iter_mut().zip(of_entry(table, flags, entry, loads)) {
+            *to = from;
         }
         (self.shadow, self.reusable) = (key, true);
         (self.shadow_loads, self.shadow_frames) = (loads, key.frames.into());
@@ -354,26 +358,39 @@ impl Stacks {
         let victim = self.victims.get_mut(set)?;
         *victim = (*victim + 1) % WAYS as u8;
         let entry = set * WAYS + usize::from(*victim);
-        self.table.get_mut(entry)?.get_mut(..loads)?.copy_from_slice(self.loads.get(..loads)?);
+        let places = self.table.get_mut(entry)?.iter_mut().zip(self.flags.get_mut(entry)?);
+        for (load, place) in self.loads.get(..loads)?.iter().zip(places) {
+            (*place.0, *place.1) = load.split();
+        }
         let key = Key { loads: loads as u16, frames: self.shadow_frames as u16, ..self.shadow };
         *self.keys.as_flattened_mut().get_mut(entry)? = key;
         (self.last, self.entry) = (Last::Entry, entry as u32);
         Some(entry)
     }
 
-    /// The frames of the last stack, the outermost first.
-    pub fn last_frames(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
-        let list = match self.last {
-            Last::Nothing => &[],
-            Last::Shadow => self.loads.get(..self.shadow_loads).unwrap_or_default(),
-            Last::Entry => {
-                let entry = self.entry as usize;
-                let loads = usize::from(self.key(entry).loads);
-                self.table.get(entry).and_then(|list| list.get(..loads)).unwrap_or_default()
-            }
+    /// The frames of the last stack, the innermost first.
+    pub fn last_frames(&self) -> impl Iterator<Item = u64> + '_ {
+        let (shadow, entry) = match self.last {
+            Last::Nothing => (0, 0),
+            Last::Shadow => (self.shadow_loads, 0),
+            Last::Entry => (0, self.key(self.entry as usize).loads.into()),
         };
-        list::frames(list)
+        let loads = self.loads.get(..shadow).unwrap_or_default().iter().copied();
+        let of_entry = of_entry(&self.table, &self.flags, self.entry as usize, entry);
+        list::frames_of(loads.rev().chain(of_entry.rev()))
     }
+}
+
+/// The loads of an entry of the table, flags and all.
+fn of_entry<'a>(
+    table: &'a [[Load; MOST_LOADS]; ENTRIES],
+    flags: &'a [[u8; MOST_LOADS]; ENTRIES],
+    entry: usize,
+    loads: usize,
+) -> impl DoubleEndedIterator<Item = Load> + 'a {
+    let list = table.get(entry).and_then(|list| list.get(..loads)).unwrap_or_default();
+    let flags = flags.get(entry).and_then(|flags| flags.get(..loads)).unwrap_or_default();
+    list.iter().zip(flags).map(|(load, &flags)| load.join(flags))
 }
 
 #[inline(always)]

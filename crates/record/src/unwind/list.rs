@@ -19,6 +19,7 @@ pub struct Load {
     pub word: u64,
 }
 
+const FLAGS_SHIFT: u32 = 48;
 /// The word is a frame's address: where a call returns to, or where a signal came.
 pub const FRAME: u64 = 1 << 48;
 /// The address is exact: a signal came there.
@@ -43,6 +44,16 @@ impl Load {
     #[inline(always)]
     pub fn is(&self, flags: u64) -> bool {
         self.place & flags == flags
+    }
+
+    /// Without flags, and these.
+    pub fn split(self) -> (Load, u8) {
+        (Load { place: self.address(), word: self.word }, (self.place >> FLAGS_SHIFT) as u8)
+    }
+
+    /// What was [`split`](Self::split).
+    pub fn join(self, flags: u8) -> Load {
+        Load { place: self.place | u64::from(flags) << FLAGS_SHIFT, word: self.word }
     }
 
     /// The frame as it is told.
@@ -71,10 +82,39 @@ pub unsafe fn holding(list: &[Load]) -> usize {
     list.iter().rev().take_while(|load| unsafe { load.holds() }).count()
 }
 
+/// Whether all loads of a list without flags hold.
+///
+/// # Safety
+/// The innermost is readable, and `list` has `count` loads.
+#[inline(always)]
+pub unsafe fn all_hold(list: *const Load, count: usize) -> bool {
+    // SAFETY: within the list; in the order of the walk, each word leads to the next. Four at a time, each still looked
+    // at before the next is read, so that the loop's own work is small beside: it is most of what a known stack costs.
+    unsafe {
+        let holds = |at: usize| {
+            let load = &*list.add(at);
+            (load.place as *const u64).read_volatile() == load.word
+        };
+        let mut left = count;
+        while left >= 4 {
+            if !(holds(left - 1) && holds(left - 2) && holds(left - 3) && holds(left - 4)) {
+                return false;
+            }
+            left -= 4;
+        }
+        (0..left).rev().all(holds)
+    }
+}
+
 /// Bit 47 of a frame as it is told: the address is exact.
 pub const TOLD_EXACT: u64 = 1 << 47;
 
-/// The frames of a list, the outermost first, as they are told.
-pub fn frames(list: &[Load]) -> impl DoubleEndedIterator<Item = u64> + '_ {
-    list.iter().filter(|load| load.is(FRAME)).map(Load::told)
+/// The frames of a list, in its order, as they are told.
+pub fn frames(list: &[Load]) -> impl Iterator<Item = u64> + '_ {
+    frames_of(list.iter().copied())
+}
+
+/// The same of loads in any order.
+pub fn frames_of(loads: impl Iterator<Item = Load>) -> impl Iterator<Item = u64> {
+    loads.filter(|load| load.is(FRAME)).map(|load| load.told())
 }

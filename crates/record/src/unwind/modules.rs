@@ -54,6 +54,11 @@ pub struct Module {
     link_map: u64,
 }
 
+/// Whether there is a loader to ask: what is not known without one may be known later.
+pub fn has_loader() -> bool {
+    !FIND.load(Ordering::Acquire).is_null()
+}
+
 /// The module that holds an address.
 pub fn find(address: u64) -> Option<Module> {
     let function = FIND.load(Ordering::Acquire);

@@ -68,7 +68,7 @@ pub fn tell(_: &mut Thread, _: &Caller, _: fn(&mut Thread, Packed) -> bool) -> b
     true
 }
 
-/// The process begins.
+/// Nothing to find.
 pub fn find_all() {}
 
 /// The parent has answered.

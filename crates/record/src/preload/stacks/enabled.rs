@@ -105,12 +105,15 @@ pub fn obey(asked: u32) {
     ASKED.store(asked, Ordering::Relaxed);
 }
 
-/// The process begins.
+/// The process is about to begin, which may be before our own constructor: those of other libraries allocate, too. No
+/// lock is held, because the look-up takes the loader's.
 pub fn find_all() {
-    let find = next::look_up(c"_dl_find_object", core::ptr::null_mut);
-    // SAFETY: null, or the loader's function of that name.
-    unsafe { modules::use_loader(find) };
-    DLCLOSE.get();
+    if !modules::has_loader() {
+        let find = next::look_up(c"_dl_find_object", core::ptr::null_mut);
+        // SAFETY: null, or the loader's function of that name.
+        unsafe { modules::use_loader(find) };
+        DLCLOSE.get();
+    }
 }
 
 /// Tells, where it takes one event, the stack of the event that is about to be put. None where it takes more; else what
@@ -173,7 +176,7 @@ fn is_checked() -> bool {
 #[cold]
 #[inline(never)]
 fn check(stacks: &Stacks, caller: &Caller) {
-    let same = Comparison::holds(caller, modules::generation(), stacks.last_frames().rev());
+    let same = Comparison::holds(caller, modules::generation(), stacks.last_frames());
     process::compared(same);
 }
 
