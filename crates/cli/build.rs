@@ -1,4 +1,4 @@
-//! Builds what the command carries inside itself: the recorder's preload library and the replayer.
+//! Builds what the command carries inside itself: the recorder's preload libraries, the replayer and the malloc.
 //!
 //! They are built here, in a target folder of their own, because as ordinary dependencies they would
 //! land where nobody finds them, and a library that defines `malloc` would put it into the command.
@@ -17,10 +17,24 @@ struct Part {
     folders: &'static [&'static str],
     /// What `cargo rustc` is told beyond package and profile.
     arguments: &'static [&'static str],
+    /// The target folder: builds of one package with other features do not share it.
+    target: &'static str,
     file: &'static str,
 }
 
 const CDYLIB: &[&str] = &["--lib", "--features", "preload", "--crate-type", "cdylib"];
+
+/// Stacks that begin in an allocator's own hooks pass through ours, whose frames must be described, too.
+const CDYLIB_OF_STACKS: &[&str] = &[
+    "--lib",
+    "--features",
+    "preload,stacks",
+    "--crate-type",
+    "cdylib",
+    "--",
+    "-C",
+    "force-unwind-tables=yes",
+];
 
 const PARTS: &[Part] = &[
     Part {
@@ -28,6 +42,15 @@ const PARTS: &[Part] = &[
         package: "freehold-record",
         folders: &["record"],
         arguments: CDYLIB,
+        target: "embedded",
+        file: "libfreehold_record.so",
+    },
+    Part {
+        variable: "EMBEDDED_RECORD_STACKS",
+        package: "freehold-record",
+        folders: &["record"],
+        arguments: CDYLIB_OF_STACKS,
+        target: "embedded-stacks",
         file: "libfreehold_record.so",
     },
     Part {
@@ -35,6 +58,7 @@ const PARTS: &[Part] = &[
         package: "freehold-replayer",
         folders: &["replayer"],
         arguments: &["--bin", "freehold-replayer"],
+        target: "embedded",
         file: "freehold-replayer",
     },
     Part {
@@ -42,14 +66,15 @@ const PARTS: &[Part] = &[
         package: "freehold-capi",
         folders: &["capi", "freehold", "os", "core"],
         arguments: CDYLIB,
+        target: "embedded",
         file: "libfreehold_capi.so",
     },
 ];
 
 fn main() {
     let crates = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
-    let target = PathBuf::from(variable("OUT_DIR")).join("embedded");
     for part in PARTS {
+        let target = PathBuf::from(variable("OUT_DIR")).join(part.target);
         build(part, &crates, &target);
         let file = target.join("preload").join(part.file);
         println!("cargo::rustc-env={}={}", part.variable, file.display());
@@ -65,11 +90,11 @@ fn build(part: &Part, crates: &Path, target: &Path) {
     let status = Command::new(variable("CARGO"))
         .arg("rustc")
         .args(["--quiet", "--profile", "preload", "--package", part.package])
-        .args(part.arguments)
         .arg("--manifest-path")
         .arg(crates.join(part.folders[0]).join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target)
+        .args(part.arguments)
         // The outer build may be clippy, coverage or fuzzing: none of that is for these.
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("RUSTC_WRAPPER")

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use freehold_trace::{Event, Trace};
+use freehold_trace::{Event, StackId, Trace};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -16,6 +16,16 @@ fuzz_target!(|data: &[u8]| {
     let Ok(trace) = Trace::open(&path) else { return };
     for process in trace.processes() {
         std::hint::black_box(trace.events_of(process.id));
+    }
+    let (stacks, _) = trace.stacks().expect("the file can be read");
+    for stack in 0..=stacks.len().min(1000) as u32 {
+        let frames = stacks.walk(StackId(stack)).filter_map(|frame| stacks.frame(frame));
+        let modules = frames.filter_map(|frame| frame.module);
+        assert!(modules.into_iter().all(|module| (module as usize) < stacks.modules().len()));
+    }
+    let mut records = trace.records().expect("the file can be read");
+    while let Some(run) = records.next_run().expect("the file can be read") {
+        assert!(run.stacks.is_empty() || run.stacks.len() == run.events.len());
     }
     let mut records = trace.records().expect("the file can be read");
     let (mut last, mut given) = (None, 0);

@@ -23,6 +23,12 @@ pub struct Embedded {
 pub const RECORD: Embedded =
     Embedded { name: "libfreehold_record.so", bytes: include_bytes!(env!("EMBEDDED_RECORD")) };
 
+/// The recorder's preload library that records call stacks, too.
+pub const RECORD_STACKS: Embedded = Embedded {
+    name: "libfreehold_record.so",
+    bytes: include_bytes!(env!("EMBEDDED_RECORD_STACKS")),
+};
+
 /// The program that replays a trace on whatever malloc is preloaded.
 pub const REPLAYER: Embedded =
     Embedded { name: "freehold-replayer", bytes: include_bytes!(env!("EMBEDDED_REPLAYER")) };

@@ -39,11 +39,20 @@ pub enum Leaving {
     Alive,
 }
 
+/// What each process is told.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    /// See [`Welcome::clock`].
+    pub clock: u32,
+    /// See [`Welcome::stacks`].
+    pub stacks: u32,
+}
+
 /// The door's state.
 pub struct Door {
     listener: Listener,
     doorbell: OwnedFd,
-    clock: u32,
+    asked: Asked,
     drain: Sender<Message>,
     root: i32,
     epoll: OwnedFd,
@@ -61,7 +70,7 @@ impl Door {
     pub fn new(
         listener: Listener,
         doorbell: OwnedFd,
-        clock: u32,
+        asked: Asked,
         drain: Sender<Message>,
     ) -> io::Result<Door> {
         // SAFETY: makes a descriptor, which is ours.
@@ -73,7 +82,7 @@ impl Door {
             OwnedFd::from_raw_fd(fd)
         };
         let live = FxHashMap::default();
-        let door = Door { listener, doorbell, clock, drain, root: 0, epoll, live, next: 0 };
+        let door = Door { listener, doorbell, asked, drain, root: 0, epoll, live, next: 0 };
         door.watch(door.listener.as_raw_fd(), LISTENER)?;
         Ok(door)
     }
@@ -140,7 +149,8 @@ impl Door {
         // The drain is told first: it must know the rings before anything is in them. It is gone
         // only after the door.
         let _ = self.drain.send(message);
-        let welcome = Welcome { magic: MAGIC, process: number, clock: self.clock, zero: 0 };
+        let Asked { clock, stacks } = self.asked;
+        let welcome = Welcome { magic: MAGIC, process: number, clock, stacks };
         // A caller that died meanwhile is seen to end by its descriptor.
         let _ = caller.welcome(welcome, [&memory, &self.doorbell]);
     }

@@ -16,7 +16,7 @@
 //! Neighbours: [`plan`] reads the facts of the spool; `freehold_trace::Namer` knows addresses.
 
 mod merge;
-mod plan;
+pub mod plan;
 mod waits;
 
 use crate::error::RecordError;
@@ -138,13 +138,16 @@ fn write(
 ) -> Result<Finished, Stop> {
     let mut writer = Writer::create(output, plan.header())?;
     let merged = Merge::new(spool, plan, &mut writer).and_then(|merge| merge.run(progress));
-    let anomalies = match merged {
-        Ok(anomalies) => anomalies,
+    let (anomalies, trie) = match merged {
+        Ok(merged) => merged,
         Err(stop) => {
             writer.abandon();
             return Err(stop);
         }
     };
+    if !trie.is_empty() {
+        writer.stacks(&trie.resolve(plan))?;
+    }
     let mut notes = plan.notes();
     notes.extend(anomalies.notes());
     Ok(Finished { summary: writer.finish()?, lost: plan.lost.total(), notes })

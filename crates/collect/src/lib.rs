@@ -30,7 +30,8 @@ mod session;
 pub mod signals;
 mod socket;
 mod spool;
+mod stacks;
 
 pub use error::RecordError;
 pub use finish::finish_spool;
-pub use session::{Options, Outcome, Stage, record};
+pub use session::{Options, Outcome, Stage, WhichStacks, record};

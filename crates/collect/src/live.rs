@@ -164,6 +164,8 @@ impl Live {
         for (set, _) in &self.sets {
             lost.ringless += set.ringless.load(Ordering::Relaxed);
             lost.interrupting += set.interrupting.load(Ordering::Relaxed);
+            lost.differing += set.differing.load(Ordering::Relaxed);
+            lost.compared += set.compared.load(Ordering::Relaxed);
         }
         lost
     }
@@ -180,7 +182,7 @@ impl Ring {
         let next = slots[range.start as usize & (SLOTS - 1)].get();
         let tick = match next.kind() {
             Some(Kind::Clock) => next.1,
-            Some(Kind::Wide) | None => self.epoch << TICK_BITS,
+            Some(Kind::Wide | Kind::Stack | Kind::Data) | None => self.epoch << TICK_BITS,
             Some(_) => self.epoch << TICK_BITS | next.low_tick(),
         };
         tick.max(1)
@@ -240,6 +242,10 @@ impl Ring {
             }
             if kind == Kind::Wide {
                 self.wide = Some(event);
+                continue;
+            }
+            if !Packed::is_timed(kind) {
+                encoder.untimed(kind, event, self.epoch);
                 continue;
             }
             ended |= kind == Kind::ThreadEnd;

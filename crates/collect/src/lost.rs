@@ -12,6 +12,10 @@ pub struct Lost {
     pub ringless: u64,
     /// For which the disk had no room, or that it did not take.
     pub unstored: u64,
+    /// Stacks that were compared with a plain walk; no loss.
+    pub compared: u64,
+    /// Those of them that were not the same; their events are there.
+    pub differing: u64,
 }
 
 impl Lost {
@@ -22,13 +26,16 @@ impl Lost {
 
     /// As a part of a fact.
     pub fn write(&self, fact: FactWriter) -> FactWriter {
-        fact.number(self.interrupting).number(self.ringless).number(self.unstored)
+        let fact = fact.number(self.interrupting).number(self.ringless).number(self.unstored);
+        fact.number(self.compared).number(self.differing)
     }
 
     /// What [`write`](Self::write) wrote.
     pub fn read(fact: &mut FactReader<'_>) -> Option<Lost> {
         let (interrupting, ringless) = (fact.number()?, fact.number()?);
-        Some(Lost { interrupting, ringless, unstored: fact.number()? })
+        let unstored = fact.number()?;
+        let (compared, differing) = (fact.number()?, fact.number()?);
+        Some(Lost { interrupting, ringless, unstored, compared, differing })
     }
 
     /// For the user: what is missing, why, and what helps.
@@ -46,7 +53,12 @@ impl Lost {
             (self.unstored, "are missing because the file could not be written on"),
         ];
         let told = causes.into_iter().filter(|(count, _)| *count > 0);
-        told.map(|(count, why)| format!("{count} events {why}"))
+        let events = told.map(|(count, why)| format!("{count} events {why}"));
+        let Lost { compared, differing, .. } = *self;
+        let checked = format!(
+            "{compared} call stacks were compared with plain walks; {differing} were not the same"
+        );
+        events.chain((compared > 0).then_some(checked))
     }
 }
 
@@ -55,6 +67,8 @@ impl AddAssign for Lost {
         self.interrupting += more.interrupting;
         self.ringless += more.ringless;
         self.unstored += more.unstored;
+        self.compared += more.compared;
+        self.differing += more.differing;
     }
 }
 

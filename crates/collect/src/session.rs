@@ -1,7 +1,7 @@
 //! A recording from its beginning to its end.
 
 use crate::clock::Clock;
-use crate::door::Door;
+use crate::door::{Asked, Door};
 use crate::drain::{self, Drain, Tally};
 use crate::error::RecordError;
 use crate::finish::{self, Ended, Finished};
@@ -10,6 +10,7 @@ use crate::socket::Listener;
 use crate::spool::facts::FactWriter;
 use crate::spool::{Kind, SpoolWriter};
 use crate::{launch, signals};
+use freehold_record::hello;
 use freehold_record::ring_set::Doorbell;
 use freehold_trace::{Ending, Summary};
 use std::collections::BTreeMap;
@@ -24,12 +25,39 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Which events have call stacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhichStacks {
+    /// None.
+    #[default]
+    Off,
+    /// Allocations and reallocations.
+    Allocations,
+    /// Frees, too.
+    All,
+}
+
+impl WhichStacks {
+    /// As the program is told.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            WhichStacks::Off => hello::NO_STACKS,
+            WhichStacks::Allocations => hello::STACKS_OF_ALLOCATIONS,
+            WhichStacks::All => hello::STACKS_OF_ALL,
+        }
+    }
+}
+
 /// What to record, with what, and where to.
 pub struct Options {
     /// The trace.
     pub output: PathBuf,
-    /// The preload library.
+    /// The preload library: the one that knows of stacks, if any are wanted.
     pub library: PathBuf,
+    /// Which events have call stacks.
+    pub stacks: WhichStacks,
+    /// Whether each stack is compared with a plain walk: to test the recorder.
+    pub check_stacks: bool,
     /// Program and arguments.
     pub command: Vec<OsString>,
     /// All of the program's environment but what the recorder adds; `None`: the caller's.
@@ -145,7 +173,9 @@ fn begin(options: &Options, mut spool: SpoolWriter) -> Result<Running, RecordErr
     let listener = Listener::new().map_err(setup("a socket"))?;
     let address = listener.address().to_owned();
     let (to_drain, messages) = mpsc::channel();
-    let door = Door::new(listener, doorbell_fd, clock.kind, to_drain).map_err(setup("epoll"))?;
+    let check = if options.check_stacks { hello::CHECK_STACKS } else { 0 };
+    let asked = Asked { clock: clock.kind, stacks: options.stacks.number() | check };
+    let door = Door::new(listener, doorbell_fd, asked, to_drain).map_err(setup("epoll"))?;
     let (finish, finish_door) = event_fd().map_err(setup("an event descriptor"))?;
     let (ending, ended) = mpsc::channel();
     signals::catch();
@@ -288,4 +318,5 @@ fn start_fact(options: &Options, clock: &Clock) -> FactWriter {
         .number(since_1970.as_millis() as u64)
         .text(&options.recorder)
         .texts(&command)
+        .number(options.stacks.number().into())
 }

@@ -13,4 +13,5 @@ pub mod results;
 pub mod selection;
 pub mod shared_heap;
 pub mod simulate;
+pub mod sites;
 pub mod studies;

@@ -64,9 +64,19 @@ pub struct Welcome {
     pub process: u32,
     /// [`CLOCK_TSC`] or [`CLOCK_MONOTONIC`].
     pub clock: u32,
-    /// Reserved, 0.
-    pub zero: u32,
+    /// Which events have call stacks: [`NO_STACKS`], [`STACKS_OF_ALLOCATIONS`] or [`STACKS_OF_ALL`], and
+    /// [`CHECK_STACKS`] or not. Only the library that was built for it obeys.
+    pub stacks: u32,
 }
+
+/// No stacks.
+pub const NO_STACKS: u32 = 0;
+/// Stacks of allocations and reallocations.
+pub const STACKS_OF_ALLOCATIONS: u32 = 1;
+/// Stacks of frees, too.
+pub const STACKS_OF_ALL: u32 = 2;
+/// Each stack is compared with a plain walk.
+pub const CHECK_STACKS: u32 = 1 << 8;
 
 /// Ticks are the processor's time stamp counter.
 pub const CLOCK_TSC: u32 = 0;
@@ -162,7 +172,7 @@ mod tests {
     fn messages_survive_the_way() {
         let hello = Hello::new([7; KEY_BYTES], FORK, 3, NOBODY, u64::MAX - 1);
         assert_eq!(Hello::from_bytes(hello.to_bytes()), hello);
-        let welcome = Welcome { magic: MAGIC, process: 9, clock: CLOCK_MONOTONIC, zero: 0 };
+        let welcome = Welcome { magic: MAGIC, process: 9, clock: CLOCK_MONOTONIC, stacks: 2 };
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), welcome);
     }
 }

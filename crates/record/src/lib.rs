@@ -12,6 +12,7 @@
 //! - [`ring`]: one producer, one consumer, and the argument why nothing is lost or torn;
 //! - [`ring_set`]: the layout of what the parent makes and the program maps;
 //! - [`hello`]: the two messages by which a process gets its ring set;
+//! - [`unwind`]: the call stack of the moment;
 //! - `preload` (feature): the hooks themselves.
 //!
 //! One invariant: **the program never depends on the recorder.** Hooks allocate nothing, never
@@ -26,6 +27,8 @@ pub mod packed;
 pub mod ring;
 pub mod ring_set;
 mod sync;
+#[cfg(not(loom))]
+pub mod unwind;
 
 #[cfg(all(feature = "preload", not(test), not(loom)))]
 mod preload;

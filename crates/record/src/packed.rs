@@ -76,11 +76,15 @@ pub enum Kind {
     ThreadEnd = 12,
     /// The program says that it touched words of the object at `address`.
     Access = 13,
+    /// Whose the events are that follow: see [`Stack`].
+    Stack = 14,
+    /// Two words that belong to the [`Kind::Stack`] before.
+    Data = 15,
 }
 
 impl Kind {
     /// Every kind, by its number less one.
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 15] = [
         Kind::Malloc,
         Kind::Calloc,
         Kind::Aligned,
@@ -94,6 +98,8 @@ impl Kind {
         Kind::ThreadStart,
         Kind::ThreadEnd,
         Kind::Access,
+        Kind::Stack,
+        Kind::Data,
     ];
 
     /// The kind of this number.
@@ -104,6 +110,91 @@ impl Kind {
     /// Whether the event brings an object to life (or fails to).
     pub const fn is_alloc(self) -> bool {
         (self as u8) <= Kind::NewArray as u8
+    }
+}
+
+/// What a [`Kind::Stack`] says, by its slack. The stack said last is that of every event after it that has one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stack {
+    /// The stack is that of this place of the reader's table.
+    Entry(u32),
+    /// The stack is so many outer frames of the one before, then so many new ones, which follow, two in a
+    /// [`Kind::Data`], the outermost first. It takes that place of the table ([`NO_ENTRY`]: none).
+    New {
+        /// Frames kept.
+        keep: u32,
+        /// Frames that follow.
+        push: u32,
+        /// The place.
+        entry: u32,
+        /// A frame comes before the new ones that says that the callers are unknown.
+        cut: bool,
+    },
+    /// Nothing is known of the stack.
+    Unknown,
+    /// All that was said of stacks is forgotten; what comes is of this generation of modules.
+    Generation(u64),
+    /// A module of this generation: [`MODULE_WORDS`] words follow, then so many bytes of the build id and of the path.
+    Module {
+        /// Bytes of the build id.
+        build_id: u32,
+        /// Bytes of the path.
+        path: u32,
+    },
+}
+
+/// [`Stack::New`]: the stack takes no place.
+pub const NO_ENTRY: u32 = 0xffff;
+/// Of a [`Stack::Module`]: its first address, its end, and by how much addresses differ from its file's.
+pub const MODULE_WORDS: usize = 3;
+/// Bytes that a [`Kind::Data`] holds.
+pub const DATA_BYTES: usize = 14;
+
+impl Stack {
+    /// As an event.
+    pub const fn pack(self) -> Packed {
+        let (what, field, word) = match self {
+            Stack::Entry(entry) => (0, entry as u64, 0),
+            Stack::New { keep, push, entry, cut } => {
+                (1, entry as u64 | (cut as u64) << 16, keep as u64 | (push as u64) << 32)
+            }
+            Stack::Unknown => (2, 0, 0),
+            Stack::Generation(generation) => (3, 0, generation),
+            Stack::Module { build_id, path } => (4, 0, build_id as u64 | (path as u64) << 32),
+        };
+        Packed(
+            field | (Kind::Stack as u64) << ADDRESS_BITS | what << (ADDRESS_BITS + KIND_BITS),
+            word,
+        )
+    }
+
+    /// What the event says, if it makes sense.
+    pub fn unpack(event: Packed) -> Option<Stack> {
+        let (field, low, high) = (event.address(), event.1 as u32, (event.1 >> 32) as u32);
+        Some(match event.slack() {
+            0 => Stack::Entry(field as u32),
+            1 => Stack::New {
+                keep: low,
+                push: high,
+                entry: field as u32 & 0xffff,
+                cut: field >> 16 & 1 == 1,
+            },
+            2 => Stack::Unknown,
+            3 => Stack::Generation(event.1),
+            4 => Stack::Module { build_id: low, path: high },
+            _ => return None,
+        })
+    }
+
+    /// How many [`Kind::Data`] follow.
+    pub const fn data(self) -> usize {
+        match self {
+            Stack::New { push, .. } => (push as usize).div_ceil(2),
+            Stack::Module { build_id, path } => {
+                MODULE_WORDS.div_ceil(2) + (build_id as usize + path as usize).div_ceil(DATA_BYTES)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -139,6 +230,17 @@ impl Packed {
     /// The whole tick.
     pub const fn clock(tick: u64) -> Packed {
         Packed((Kind::Clock as u64) << ADDRESS_BITS, tick)
+    }
+
+    /// Two words of 48 and 64 bits that belong to what came before.
+    pub const fn data(first: u64, second: u64) -> Packed {
+        Packed(first & ADDRESS_MASK | (Kind::Data as u64) << ADDRESS_BITS, second)
+    }
+
+    /// Whether the event has a time: it says something itself.
+    #[inline]
+    pub const fn is_timed(kind: Kind) -> bool {
+        !matches!(kind, Kind::Wide | Kind::Clock | Kind::Stack | Kind::Data)
     }
 
     /// The kind, if it is one.
@@ -204,7 +306,7 @@ mod tests {
             assert_eq!(Kind::from_number(kind as u8), Some(kind));
         }
         assert_eq!(Kind::from_number(0), None);
-        assert_eq!(Kind::from_number(14), None);
+        assert_eq!(Kind::from_number(16), None);
     }
 
     #[test]
@@ -228,6 +330,21 @@ mod tests {
         assert_eq!(event.kind(), Some(Kind::Wide));
         assert_eq!((event.1, event.wide_slack()), (u64::MAX, WIDE_SLACK_UNKNOWN));
         assert_eq!(event.wide_align_log2(), 63);
+    }
+
+    #[test]
+    fn what_is_said_of_stacks_survives_the_way() {
+        let new = Stack::New { keep: 12_000, push: 3, entry: 255, cut: true };
+        let none = Stack::New { keep: 0, push: u32::MAX, entry: NO_ENTRY, cut: false };
+        let module = Stack::Module { build_id: 20, path: 4095 };
+        for said in
+            [Stack::Entry(7), new, none, Stack::Unknown, Stack::Generation(u64::MAX), module]
+        {
+            assert_eq!(said.pack().kind(), Some(Kind::Stack));
+            assert_eq!(Stack::unpack(said.pack()), Some(said));
+        }
+        assert_eq!((new.data(), Stack::Unknown.data()), (2, 0));
+        assert_eq!(Stack::Module { build_id: 20, path: 9 }.data(), 2 + 3);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub const HEAD_BYTES: usize = 4096;
 /// Bytes of a ring set.
 pub const SET_BYTES: usize = HEAD_BYTES + RINGS * SLOTS * size_of::<Packed>();
 /// Changes whenever the layout, the events or the messages do.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 3;
 
 /// Words for the whole set, and its ring heads.
 #[repr(C, align(4096))]
@@ -40,6 +40,10 @@ pub struct RingSet {
     pub ringless: AtomicU64,
     /// Events lost because a signal handler made them amid another one.
     pub interrupting: AtomicU64,
+    /// Stacks that were compared with a plain walk, where that was asked for.
+    pub compared: AtomicU64,
+    /// Those of them that were not the same.
+    pub differing: AtomicU64,
     /// The positions.
     pub heads: [RingHead; RINGS],
 }

@@ -23,8 +23,19 @@ impl Kind {
     pub const EVENTS: Kind = Kind(1);
     /// Facts about processes (JSON, zstd); later ones replace earlier ones.
     pub const PROCESSES: Kind = Kind(2);
+    /// Nodes of call stacks.
+    pub const STACKS: Kind = Kind(3);
+    /// Frames of call stacks (JSON, zstd).
+    pub const FRAMES: Kind = Kind(4);
+    /// Modules that frames lie in (JSON, zstd).
+    pub const MODULES: Kind = Kind(5);
     /// The index of all blocks; the last block of a whole file.
     pub const INDEX: Kind = Kind(0xffff);
+
+    /// Whether the block is one of the tables of call stacks.
+    pub fn is_of_stacks(self) -> bool {
+        matches!(self, Kind::STACKS | Kind::FRAMES | Kind::MODULES)
+    }
 }
 
 /// The header of a block.

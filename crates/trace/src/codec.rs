@@ -5,13 +5,14 @@
 //! state, which starts afresh with every block, so that each block can be read alone.
 //!
 //! Neighbours: `columns` stores and loads the columns, `requests` holds the shared table of recent
-//! requests, `ids` predicts object ids; `encode` and `decode` drive them.
+//! requests, `ids` predicts object ids, `stacks` names call stacks; `encode` and `decode` drive them.
 
 pub(crate) mod columns;
 mod decode;
 mod encode;
 mod ids;
 mod requests;
+mod stacks;
 #[cfg(test)]
 mod tests;
 

@@ -165,6 +165,8 @@ pub enum Reason {
     Order,
     /// The table of processes cannot be read; what the events tell stands in for it.
     Processes,
+    /// A table of call stacks cannot be read.
+    Stacks,
 }
 
 impl fmt::Display for Reason {
@@ -180,6 +182,7 @@ impl fmt::Display for Reason {
             Self::Missing => "blocks of this thread are missing",
             Self::Order => "the block begins before the one before it has ended",
             Self::Processes => "the table of processes is damaged",
+            Self::Stacks => "call stacks cannot be read",
         })
     }
 }

@@ -13,7 +13,7 @@
 /// The major version of the format that this crate reads and writes.
 pub const FORMAT_MAJOR: u16 = 1;
 /// The minor version: additions that older readers skip.
-pub const FORMAT_MINOR: u16 = 0;
+pub const FORMAT_MINOR: u16 = 1;
 
 mod block;
 mod codec;
@@ -29,6 +29,7 @@ mod partial;
 mod processes;
 mod reader;
 mod records;
+pub mod stacks;
 mod varint;
 mod writer;
 
@@ -39,4 +40,5 @@ pub use header::{Begin, Ending, Header, ProcessInfo};
 pub use namer::Namer;
 pub use reader::Trace;
 pub use records::{Records, Run};
+pub use stacks::{Call, Frame, FrameId, Module, StackId, Stacks};
 pub use writer::{Summary, Writer};

@@ -9,6 +9,7 @@ use crate::event::{ProcessId, ThreadId};
 use crate::header::{Header, ProcessInfo};
 use crate::index::{self, Entry};
 use crate::records::Records;
+use crate::stacks::{self, Stacks};
 use crate::{head, partial, processes};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,6 +27,8 @@ pub struct Trace {
     /// In order of process and thread.
     threads: Vec<ThreadBlocks>,
     damage: Vec<Damage>,
+    /// Where the call stacks stand.
+    stacks: Vec<Entry>,
     events: u64,
     len: u64,
 }
@@ -66,7 +69,8 @@ impl Trace {
         let events =
             threads.iter().flat_map(|t| t.blocks.iter()).map(|b| u64::from(b.header.count)).sum();
         let processes = processes.into_values().collect();
-        Ok(Trace { source, header, processes, threads, damage, events, len })
+        let stacks = entries.into_iter().filter(|entry| entry.header.kind.is_of_stacks()).collect();
+        Ok(Trace { source, header, processes, threads, damage, stacks, events, len })
     }
 
     /// Facts about the recording.
@@ -83,6 +87,18 @@ impl Trace {
     pub fn process(&self, id: ProcessId) -> Option<&ProcessInfo> {
         let at = self.processes.binary_search_by_key(&id, |process| process.id).ok()?;
         self.processes.get(at)
+    }
+
+    /// The call stacks, and what of them could not be read. Reads and unpacks all of them.
+    pub fn stacks(&self) -> Result<(Stacks, Vec<Damage>), ReadError> {
+        let mut damage = Vec::new();
+        let stacks = stacks::read(&self.source, &self.stacks, self.len, &mut damage)?;
+        Ok((stacks, damage))
+    }
+
+    /// Whether there are call stacks.
+    pub fn has_stacks(&self) -> bool {
+        !self.stacks.is_empty()
     }
 
     /// How many events the index promises; damaged blocks give fewer.

@@ -13,6 +13,7 @@ use crate::codec::{Decoder, Timed};
 use crate::error::{Damage, ReadError, Reason};
 use crate::event::{Event, ProcessId, Record, ThreadId, Tick};
 use crate::reader::{Source, ThreadBlocks, at_block};
+use crate::stacks::StackId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -48,6 +49,8 @@ pub struct Run<'a> {
     pub thread: ThreadId,
     /// Never empty.
     pub events: &'a [Timed],
+    /// The call stack of each event, or nothing where the trace has none for them.
+    pub stacks: &'a [StackId],
 }
 
 /// When an event is due: its tick, frees first, then processes and threads in order.
@@ -84,6 +87,8 @@ use crate::index::Entry;
 struct Open {
     decoder: Decoder,
     batch: Vec<Timed>,
+    /// The stacks of the batch: as many, or none.
+    stacks: Vec<StackId>,
     /// The first event of the batch not yet given.
     at: usize,
 }
@@ -148,14 +153,16 @@ impl Records {
             },
         };
         let cursor = &self.cursors[cursor];
-        let batch = cursor.open.as_ref().map_or(&[][..], |open| &open.batch);
+        let (batch, stacks) =
+            cursor.open.as_ref().map_or((&[][..], &[][..]), |open| (&open.batch, &open.stacks));
         let (process, thread) = (cursor.process, cursor.thread);
-        Ok(Some(Run { process, thread, events: &batch[start..end] }))
+        let stacks = stacks.get(start..end).unwrap_or_default();
+        Ok(Some(Run { process, thread, events: &batch[start..end], stacks }))
     }
 
     /// Calls `f` for every event that is left.
     pub fn for_each(&mut self, mut f: impl FnMut(&Record)) -> Result<(), ReadError> {
-        while let Some(Run { process, thread, events }) = self.next_run()? {
+        while let Some(Run { process, thread, events, .. }) = self.next_run()? {
             for &Timed { tick, event } in events {
                 f(&Record { tick, process, thread, event });
             }
@@ -268,6 +275,15 @@ impl Cursor {
             if open.decoder.left() > 0 {
                 let most = open.room(reader.batch());
                 let lost = open.decoder.batch(most, &mut open.batch).is_none();
+                if open.decoder.stacks(&open.batch, &mut open.stacks).is_none() {
+                    // The events are sound; whose they are is not known from here on.
+                    open.stacks.resize(open.batch.len(), StackId::NONE);
+                    reader.damage.push(at_block(
+                        &self.blocks[self.next_block - 1],
+                        Reason::Stacks,
+                        Some(0),
+                    ));
+                }
                 if lost {
                     reader.lose(&self.blocks[self.next_block - 1], open.decoder.give_up());
                 }
@@ -297,6 +313,7 @@ impl Cursor {
 impl Open {
     fn empty(&mut self) {
         self.batch.clear();
+        self.stacks.clear();
         self.at = 0;
     }
 
@@ -305,6 +322,7 @@ impl Open {
         let wanted = wanted.min(self.decoder.left() as usize);
         if self.batch.capacity() > 2 * wanted.max(LEAST_BATCH) {
             self.batch = Vec::new();
+            self.stacks = Vec::new();
         }
         self.batch.reserve_exact(wanted);
         wanted

@@ -14,6 +14,7 @@ use crate::codec::Encoder;
 use crate::error::WriteError;
 use crate::event::{Event, ProcessId, Record, ThreadId, Tick};
 use crate::header::{Header, ProcessInfo};
+use crate::stacks::{self, StackId, Stacks};
 use crate::{head, partial};
 use press::Press;
 use rustc_hash::FxHashMap;
@@ -141,6 +142,12 @@ impl Writer {
     /// any way. Amortised O(1).
     #[inline]
     pub fn push(&mut self, record: &Record) -> Result<(), WriteError> {
+        self.push_stacked(record, StackId::NONE)
+    }
+
+    /// As [`push`](Self::push), with the call stack of an allocation, a reallocation, a failure or a free.
+    #[inline]
+    pub fn push_stacked(&mut self, record: &Record, stack: StackId) -> Result<(), WriteError> {
         let index = self.thread_index(record.process, record.thread);
         let thread = &mut self.threads[index];
         if record.tick < thread.last {
@@ -152,6 +159,11 @@ impl Writer {
             });
         }
         thread.last = record.tick;
+        if thread.encoder.as_mut().is_some_and(|encoder| !encoder.fits(&record.event, stack)) {
+            let stored = thread.store(&mut self.press);
+            self.named(stored)?;
+        }
+        let thread = &mut self.threads[index];
         let encoder = match &mut thread.encoder {
             Some(encoder) => encoder,
             None => {
@@ -159,7 +171,7 @@ impl Writer {
                 thread.encoder.insert(self.press.encoder())
             }
         };
-        encoder.push(record.tick, &record.event);
+        encoder.push_stacked(record.tick, &record.event, stack);
         self.events += 1;
         if encoder.is_full() || matches!(record.event, Event::ThreadEnd) {
             let stored = thread.store(&mut self.press);
@@ -169,6 +181,14 @@ impl Writer {
             self.store_laggards()?;
         }
         Ok(())
+    }
+
+    /// Stores the call stacks that events name. Once, at any time before `finish`.
+    pub fn stacks(&mut self, stacks: &Stacks) -> Result<(), WriteError> {
+        let press = &mut self.press;
+        let put = |kind, count, raw| press.send(Job::Table(kind, count, raw));
+        let stored = stacks::store(stacks, put);
+        self.named(stored)
     }
 
     /// Stores what is pending, the tables and the index, and gives the file its name.

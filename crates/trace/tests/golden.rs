@@ -1,7 +1,7 @@
-//! The file that must always read: every kind of event, as version 1.0 wrote it.
+//! The files that must always read: every kind of event, as version 1.0 wrote it, and call stacks, as 1.1 did.
 //!
 //! `FREEHOLD_WRITE_GOLDEN=1 cargo test -p freehold-trace --test golden` writes it anew, which is
-//! right only when a new version gets a file of its own.
+//! right only when a new version gets a file of its own (so it writes that of 1.1 only).
 
 use freehold_trace::*;
 use std::fmt::Write as _;
@@ -90,6 +90,43 @@ fn records() -> Vec<Record> {
     events.iter().map(record).collect()
 }
 
+/// Three stacks: main → new of a vector's growth; main → a signal's handler; one whose callers are unknown.
+fn stacks() -> Stacks {
+    let mut stacks = Stacks::default();
+    let app = stacks.add_module(Module { path: "/usr/bin/app".into(), build_id: "00ff17".into() });
+    let call = |function: &str, line| Call {
+        function: function.into(),
+        file: Some("app.cc".into()),
+        line: Some(line),
+    };
+    let frame = |offset, exact, calls| Frame { module: Some(app), offset, exact, calls };
+    let main = stacks.add_frame(frame(0x1180, false, vec![call("main", 7)]));
+    let grow =
+        stacks.add_frame(frame(0x1240, false, vec![call("grow", 40), call("push_back", 12)]));
+    let handler = stacks.add_frame(frame(0x1300, true, Vec::new()));
+    let made = stacks.add_frame(Frame { offset: 0x7f00_0000_1000, ..Frame::default() });
+    let in_main = stacks.add(StackId::NONE, main);
+    stacks.add(in_main, grow);
+    stacks.add(in_main, handler);
+    let cut = stacks.add(StackId::NONE, FrameId::CUT);
+    stacks.add(cut, made);
+    stacks
+}
+
+/// As [`write`], each third event with no stack, and the first block without any.
+fn write_stacked(path: &Path) {
+    let mut writer = Writer::create(path, header()).unwrap();
+    for process in processes() {
+        writer.process(process).unwrap();
+    }
+    for (index, record) in records().iter().enumerate() {
+        let stack = if index < 4 { 0 } else { [2, 3, 0, 5][index % 4] };
+        writer.push_stacked(record, StackId(stack)).unwrap();
+    }
+    writer.stacks(&stacks()).unwrap();
+    writer.finish().unwrap();
+}
+
 fn write(path: &Path) {
     let mut writer = Writer::create(path, header()).unwrap();
     for process in processes() {
@@ -115,13 +152,43 @@ fn text(path: &Path) -> String {
     text
 }
 
+/// The stacks of a trace and of its events, as text.
+fn stacked_text(path: &Path) -> String {
+    let trace = Trace::open(path).unwrap();
+    let (stacks, damage) = trace.stacks().unwrap();
+    assert_eq!(damage, []);
+    let mut text = format!("{:#?}\n{:#?}\n", stacks.modules(), stacks.frames());
+    let mut records = trace.records().unwrap();
+    while let Some(run) = records.next_run().unwrap() {
+        assert!(run.stacks.is_empty() || run.stacks.len() == run.events.len());
+        for (index, timed) in run.events.iter().enumerate() {
+            let stack = run.stacks.get(index).copied().unwrap_or_default();
+            let frames: Vec<u32> = stacks.walk(stack).map(|frame| frame.0).collect();
+            writeln!(text, "{:?} {:?} {frames:?}", timed.tick, timed.event).unwrap();
+        }
+    }
+    assert_eq!(records.damage(), []);
+    text
+}
+
+#[test]
+fn the_golden_file_of_stacks_reads_as_ever() {
+    let (file, expected) = (golden("v1.1.fht"), golden("v1.1.txt"));
+    if std::env::var_os("FREEHOLD_WRITE_GOLDEN").is_some() {
+        write_stacked(&file);
+        std::fs::write(&expected, stacked_text(&file)).unwrap();
+    }
+    let text = stacked_text(&file);
+    assert_eq!(text, std::fs::read_to_string(expected).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let today = folder.path().join("today.fht");
+    write_stacked(&today);
+    assert_eq!(stacked_text(&today), text);
+}
+
 #[test]
 fn the_golden_file_reads_as_ever() {
     let (file, expected) = (golden("v1.0.fht"), golden("v1.0.txt"));
-    if std::env::var_os("FREEHOLD_WRITE_GOLDEN").is_some() {
-        write(&file);
-        std::fs::write(&expected, text(&file)).unwrap();
-    }
     assert_eq!(text(&file), std::fs::read_to_string(expected).unwrap());
 }
 

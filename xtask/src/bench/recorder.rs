@@ -1,4 +1,5 @@
-//! `cargo xtask bench-recorder`: what recording costs, beside no tool, heaptrack and glibc's mtrace.
+//! `cargo xtask bench-recorder`: what recording costs, without call stacks, with those of allocations and with those of
+//! frees, too, beside no tool, heaptrack and glibc's mtrace.
 //!
 //! Every round runs each program once under each tool, in an order that moves by one from round to
 //! round, so that slow spells of the machine meet all tools alike. Raw data always stays. A tool or a
@@ -50,7 +51,17 @@ pub struct Options {
 
 /// `stamps` is no tool: the pair loop reads the time stamp counter once an event, which is the floor
 /// of every recorder that knows when something happened.
-const TOOLS: [&str; 5] = ["none", "stamps", "freehold", "heaptrack", "mtrace"];
+const TOOLS: [&str; 7] = [
+    "none",
+    "stamps",
+    "freehold-off",
+    "freehold-allocations",
+    "freehold-all",
+    "heaptrack",
+    "mtrace",
+];
+/// A tool of ours is this and what it takes stacks of.
+const OURS: &str = "freehold-";
 
 /// The folders and the tools.
 struct Bench {
@@ -70,9 +81,20 @@ struct Program {
     command: fn(&Bench, &Options, &[String]) -> Vec<String>,
 }
 
-const PROGRAMS: [Program; 9] = [
-    Program { name: "pair-1", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "1") },
-    Program { name: "pair-2", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "2") },
+const PROGRAMS: [Program; 11] = [
+    Program { name: "pair-1", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "1", "10") },
+    Program { name: "pair-2", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "2", "10") },
+    // The same, thirty calls deep instead of ten.
+    Program {
+        name: "pair-1-deep",
+        unit: "ns/event",
+        command: |b, o, tool| pair(b, o, tool, "1", "30"),
+    },
+    Program {
+        name: "pair-2-deep",
+        unit: "ns/event",
+        command: |b, o, tool| pair(b, o, tool, "2", "30"),
+    },
     Program {
         name: "python3",
         unit: "s",
@@ -124,11 +146,17 @@ const PROGRAMS: [Program; 9] = [
     },
 ];
 
-fn pair(bench: &Bench, options: &Options, tool: &[String], threads: &str) -> Vec<String> {
+fn pair(
+    bench: &Bench,
+    options: &Options,
+    tool: &[String],
+    threads: &str,
+    depth: &str,
+) -> Vec<String> {
     let (program, pairs) = (bench.made("pair"), options.pairs.to_string());
     match tool {
         [word] if word == "stamps" => after(&[], &[&program, threads, &pairs, "stamps"]),
-        tool => after(tool, &[&program, threads, &pairs]),
+        tool => after(tool, &[&program, threads, &pairs, depth]),
     }
 }
 
@@ -167,9 +195,10 @@ impl Bench {
     /// The words before the program's.
     fn tool(&self, tool: &str) -> Vec<String> {
         match tool {
-            "freehold" => {
-                let freehold = self.freehold.display().to_string();
-                after(&[freehold], &["record", "--json", "-o", &self.made("t.fht"), "--"])
+            tool if tool.starts_with(OURS) => {
+                let (freehold, stacks) = (self.freehold.display().to_string(), &tool[OURS.len()..]);
+                let record = ["record", "--json", "--stacks", stacks];
+                after(&after(&[freehold], &record), &["-o", &self.made("t.fht"), "--"])
             }
             "heaptrack" => after(&[], &["heaptrack", "--raw", "-o", &self.made("heaptrack")]),
             "mtrace" => {
@@ -325,7 +354,8 @@ fn said(output: &Output) -> Value {
 /// Whether a tool or program is installed.
 fn is_there(name: &str) -> bool {
     let found = match name {
-        "none" | "stamps" | "freehold" | "pair-1" | "pair-2" => true,
+        "none" | "stamps" => true,
+        ours if ours.starts_with(OURS) || ours.starts_with("pair-") => true,
         "mtrace" => {
             Path::new("/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0").exists()
                 || Path::new("/usr/lib64/libc_malloc_debug.so.0").exists()
@@ -414,9 +444,9 @@ struct Seen<'a> {
     afters: Numbers<'a>,
     cpus: Numbers<'a>,
     /// Bytes of the trace for each event in it.
-    bytes: Vec<f64>,
+    bytes: Numbers<'a>,
     /// Nanoseconds that the finisher took for each event.
-    finishing: Vec<f64>,
+    finishing: Numbers<'a>,
 }
 
 impl<'a> Seen<'a> {
@@ -425,8 +455,10 @@ impl<'a> Seen<'a> {
         self.afters.entry(tool).or_default().push(run.after_s);
         self.cpus.entry(tool).or_default().push(run.cpu);
         if let Some(events) = run.said["events"].as_f64().filter(|&events| events > 0.0) {
-            self.bytes.extend(run.said["bytes"].as_f64().map(|bytes| bytes / events));
-            self.finishing.extend(run.said["finishing_s"].as_f64().map(|s| s * 1e9 / events));
+            let bytes = run.said["bytes"].as_f64().map(|bytes| bytes / events);
+            self.bytes.entry(tool).or_default().extend(bytes);
+            let finishing = run.said["finishing_s"].as_f64().map(|s| s * 1e9 / events);
+            self.finishing.entry(tool).or_default().extend(finishing);
         }
     }
 
@@ -440,13 +472,15 @@ impl<'a> Seen<'a> {
         for tool in tools {
             let after = stats::median(&self.afters[tool]);
             let (wall, cpu) = (cost(program, &self.walls, tool), cost(program, &self.cpus, tool));
-            println!("  {tool:10} {wall}  after {after:6.3} s  cpu {cpu}");
+            println!("  {tool:20} {wall}  after {after:6.3} s  cpu {cpu}");
         }
-        if !self.bytes.is_empty() {
-            let (bytes, finishing) = (stats::median(&self.bytes), stats::median(&self.finishing));
-            let best = best(&self.finishing);
+        for (tool, bytes) in &self.bytes {
+            let Some(all) = self.finishing.get(tool).filter(|all| !all.is_empty()) else {
+                continue;
+            };
+            let (bytes, finishing, best) = (stats::median(bytes), stats::median(all), best(all));
             println!(
-                "  {bytes:.2} bytes an event; {finishing:.0} [{best:.0}] ns an event after the program"
+                "  {tool}: {bytes:.2} bytes an event; {finishing:.0} [{best:.0}] ns an event after the program"
             );
         }
     }

@@ -4,7 +4,7 @@ use super::replay::{self, How, ResultsFile};
 use crate::embedded;
 use crate::ui::{self, quoted};
 use anyhow::{Context, Result, bail};
-use freehold_collect::{Options, RecordError};
+use freehold_collect::{Options, RecordError, WhichStacks};
 use freehold_lab::compare::Found;
 use freehold_lab::profile;
 use freehold_lab::real::INSTALL_HELP;
@@ -125,6 +125,8 @@ fn record(args: &Args, path: &Path) -> Result<Vec<String>> {
     let options = Options {
         output: path.to_owned(),
         library: embedded::RECORD.unpack()?,
+        stacks: WhichStacks::Off,
+        check_stacks: false,
         command,
         environment: None,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),

@@ -3,10 +3,12 @@
 mod draw;
 mod json;
 mod page;
+mod who;
 
 use crate::ui;
 use anyhow::{Context, Result, bail};
 use freehold_lab::profile::{ProcessProfile, Profile, profile};
+use freehold_lab::sites::{self, Sites};
 use freehold_trace::{Damage, ProcessId, Trace};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,12 +18,16 @@ use std::sync::atomic::AtomicBool;
 /// Damages named one by one before they are only counted.
 const MOST_DAMAGES: usize = 10;
 
-/// Look into a trace: sizes, lifetimes, live bytes, threads.
+/// Look into a trace: who has the memory, sizes, lifetimes, live bytes, threads.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold info app.fht                  all processes together, and a line for each
   freehold info app.fht --process 1      one process, with its threads
   freehold info app.fht --json | jq .total.peak
+
+A recording with call stacks says which sites held the peak, what was never freed, and what was freed as the
+next thing its thread did: of the process with the highest peak, or the one that --process names. A site is the
+function that called malloc, operator new or the like, with its line; below it stand those who called it.
 
 Sizes are bytes asked for. A lifetime runs from the allocation to the free.
 Memory grows with the peak of live objects, never with the length of the trace
@@ -82,14 +88,14 @@ fn print_page(
         }
         true
     };
-    let Some(profile) = read(trace, only, &mut keep, stop)? else { return Ok(None) };
+    let Some((profile, sites)) = read(trace, only, &mut keep, stop)? else { return Ok(None) };
     let style = draw::Style {
         color: ui::wants_colour(&io::stdout()),
         // Elsewhere than on a terminal lines may be as long as they like.
         columns: ui::terminal_size()
             .map_or(usize::MAX, |(columns, _)| columns.max(draw::LEAST_WIDTH)),
     };
-    ui::print(page::page(&args.trace, &profile, &first, style))?;
+    ui::print(page::page(&args.trace, &profile, &first, sites.as_ref(), style))?;
     Ok(Some(profile))
 }
 
@@ -110,22 +116,41 @@ fn print_json(
     };
     let found = read(trace, only, &mut put, stop)?;
     if printed.is_ok()
-        && let Some(profile) = &found
+        && let Some((profile, sites)) = &found
     {
-        printed = json::end(&mut out, profile).and_then(|()| out.flush());
+        printed = json::end(&mut out, profile, sites.as_ref()).and_then(|()| out.flush());
     }
     printed.context("cannot print")?;
-    Ok(found)
+    Ok(found.map(|(profile, _)| profile))
 }
 
+/// The profile, each process handed to `each`, and the sites of the one with the highest peak, if it has call stacks.
 fn read(
     trace: &Trace,
     only: Option<ProcessId>,
     each: &mut dyn FnMut(ProcessProfile) -> bool,
     stop: &AtomicBool,
-) -> Result<Option<Profile>> {
+) -> Result<Option<(Profile, Option<Sites>)>> {
     let mut progress = ui::Progress::new("reading");
-    Ok(profile(trace, only, each, &mut |done, total| progress.set(done, total), stop)?)
+    let (mut highest, mut peak) = (None, 0);
+    let mut seen = |process: ProcessProfile| {
+        if highest.is_none() || process.figures.peak.bytes > peak {
+            (highest, peak) = (Some(process.process.id), process.figures.peak.bytes);
+        }
+        each(process)
+    };
+    let found =
+        profile(trace, only, &mut seen, &mut |done, total| progress.set(done, total), stop)?;
+    let Some(mut profile) = found else { return Ok(None) };
+    let sites = match highest.filter(|_| trace.has_stacks()) {
+        None => None,
+        Some(process) => match sites::sites(trace, process, stop)? {
+            None => return Ok(None),
+            sites => sites,
+        },
+    };
+    profile.damage.extend(sites.iter().flat_map(|sites| sites.damage.iter().cloned()));
+    Ok(Some((profile, sites)))
 }
 
 /// Damage is said where it does not mix with what was asked for.

@@ -3,10 +3,10 @@
 //! The program's input, output and exit status stay its own; all that this command has to say goes
 //! to standard error, after the program.
 
-use crate::embedded::RECORD;
+use crate::embedded::{RECORD, RECORD_STACKS};
 use crate::ui::{self, Progress};
 use anyhow::Result;
-use freehold_collect::{Options, Outcome, Stage, finish_spool, record};
+use freehold_collect::{Options, Outcome, Stage, WhichStacks, finish_spool, record};
 use freehold_trace::Ending;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -36,6 +36,12 @@ pub struct Args {
     /// The trace to write, a file [default: the program's name with .fht, in this folder].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Which events get the call stack that led to them.
+    #[arg(long, value_enum, default_value_t = Stacks::Allocations, value_name = "EVENTS")]
+    stacks: Stacks,
+    /// Compare each call stack with a plain walk: to test the recorder.
+    #[arg(long, hide = true)]
+    check_stacks: bool,
     /// Say nothing unless something went wrong.
     #[arg(short, long)]
     quiet: bool,
@@ -53,6 +59,17 @@ pub struct Args {
         required_unless_present = "finish"
     )]
     program: Vec<OsString>,
+}
+
+/// The choices of `--stacks`.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Stacks {
+    /// None: the quickest.
+    Off,
+    /// Allocations and reallocations.
+    Allocations,
+    /// Frees, too.
+    All,
 }
 
 /// The recording failed, but nothing else.
@@ -91,7 +108,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn options(args: &Args) -> Result<Options> {
     Ok(Options {
         output: args.output.clone().unwrap_or_else(|| default_output(&args.program)),
-        library: RECORD.unpack()?,
+        library: if args.stacks == Stacks::Off { RECORD } else { RECORD_STACKS }.unpack()?,
+        stacks: match args.stacks {
+            Stacks::Off => WhichStacks::Off,
+            Stacks::Allocations => WhichStacks::Allocations,
+            Stacks::All => WhichStacks::All,
+        },
+        check_stacks: args.check_stacks,
         command: args.program.clone(),
         environment: None,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),

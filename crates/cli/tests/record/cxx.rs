@@ -74,3 +74,51 @@ pub fn a_program_with_operators_of_its_own_keeps_them() {
     recorded.assert_clean();
     assert!(!recorded.seen().requests().iter().any(|request| request.api == Api::New));
 }
+
+/// Exceptions through many frames, virtual calls, containers, threads: each allocation has the stack that a plain walk finds.
+const STACKS: &str = r#"
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+struct Shape { virtual ~Shape() {} virtual std::string name(int depth) = 0; };
+struct Square : Shape {
+  std::string name(int depth) override {
+    if (depth == 0) throw std::runtime_error(std::string(100, 'x'));
+    std::string mine(depth * 20, 's');
+    return mine + std::unique_ptr<Shape>(new Square)->name(depth - 1);
+  }
+};
+struct Guard { std::string text; Guard(int n) : text(n + 40, 'g') {} ~Guard() { std::string end(text + "!"); } };
+static int caught;
+__attribute__((noinline)) void tries(int depth) {
+  Guard guard(depth);
+  try { Square().name(depth); } catch (const std::exception &error) { caught += std::string(error.what()).size() / 100; }
+}
+static void work() {
+  std::map<std::string, std::vector<std::string>> table;
+  for (int i = 0; i < 300; i++) table[std::to_string(i % 37) + std::string(30, 'k')].push_back(std::string(i, 'v'));
+  std::function<int(int)> down = [&](int n) { std::vector<int> room(n + 1); return n ? down(n - 1) + room[0] : 0; };
+  down(60);
+  for (int i = 0; i < 40; i++) tries(i % 9);
+}
+int main() {
+  std::thread other(work);
+  work();
+  other.join();
+  ::operator delete(::operator new(7301));
+  return caught > 0 ? 0 : 1;
+}
+"#;
+
+pub fn every_stack_of_cxx_is_that_of_a_plain_walk() {
+    let Some(bench) = Bench::optimised_cxx(STACKS) else { return };
+    let recorded = bench.record_checked(&[]);
+    recorded.assert_clean();
+    assert!(recorded.compared() > 3_000, "{}", recorded.compared());
+    let stacks = recorded.seen().stacks_of(7301);
+    assert_eq!((stacks.len(), &*stacks[0][0]), (1, "main"));
+}

@@ -5,6 +5,7 @@ mod endings;
 mod family;
 mod forks;
 mod processes;
+mod stacks;
 #[expect(dead_code, reason = "programs in C++ are for with_tools")]
 mod support;
 mod tally;

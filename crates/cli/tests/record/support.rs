@@ -1,6 +1,6 @@
 //! Compiles a program, records it, and reads the trace.
 
-use freehold_trace::{Event, ProcessId, Record, Request, Trace};
+use freehold_trace::{Event, FrameId, ProcessId, Record, Request, Stacks, Trace};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -25,6 +25,35 @@ impl Bench {
             freehold_testkit::skip("no C++ compiler named c++ (apt install g++)");
         }
         bench
+    }
+
+    /// Compiles C as distributions do: optimised, without frame pointers; and with more flags.
+    pub fn optimised(source: &str, flags: &[&str]) -> Bench {
+        let flags: Vec<&str> =
+            ["-std=gnu11", "-O2", "-fomit-frame-pointer"].iter().chain(flags).copied().collect();
+        Bench::compile("cc", "program.c", source, &flags).expect("a C compiler is there")
+    }
+
+    /// The same in C++.
+    pub fn optimised_cxx(source: &str) -> Option<Bench> {
+        let bench = Bench::compile(
+            "c++",
+            "program.cc",
+            source,
+            &["-std=c++17", "-O2", "-fomit-frame-pointer"],
+        );
+        if bench.is_none() {
+            freehold_testkit::skip("no C++ compiler named c++ (apt install g++)");
+        }
+        bench
+    }
+
+    /// Records the program with call stacks of all events, each compared with a plain walk.
+    pub fn record_checked(&self, arguments: &[&str]) -> Recorded {
+        let mut command = freehold();
+        command.args(["record", "--json", "--stacks", "all", "--check-stacks", "-o"]);
+        command.arg(self.trace_path()).arg("--").arg(&self.program).args(arguments);
+        self.recorded(command.output().unwrap())
     }
 
     fn compile(compiler: &str, name: &str, source: &str, flags: &[&str]) -> Option<Bench> {
@@ -111,6 +140,17 @@ impl Recorded {
         serde_json::from_str::<serde_json::Value>(line).unwrap()[name].clone()
     }
 
+    /// How many stacks were compared with plain walks; all of them were the same.
+    pub fn compared(&self) -> u64 {
+        let notes = self.summary("notes").to_string();
+        let (before, after) = notes
+            .split_once(" call stacks were compared with plain walks; ")
+            .unwrap_or_else(|| panic!("no stack was compared: {notes}"));
+        assert!(after.starts_with("0 were not the same"), "{notes}");
+        let digits = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+        before[digits..].parse().unwrap()
+    }
+
     /// The program succeeded, everything was recorded, and nothing needed a guess.
     pub fn assert_clean(&self) {
         assert_eq!(self.status(), Some(0), "{}", self.stderr());
@@ -145,6 +185,25 @@ impl Seen {
         self.records.iter().filter(of).count()
     }
 
+    /// The call stacks of the allocations of that size, each from the innermost function outwards: names, `?` for a place
+    /// in a module without any, `??` for one in none, `cut` where it could not be followed.
+    pub fn stacks_of(&self, size: u64) -> Vec<Vec<String>> {
+        let (stacks, damage) = self.trace.stacks().unwrap();
+        assert_eq!(damage, []);
+        let mut records = self.trace.records().unwrap();
+        let mut found = Vec::new();
+        while let Some(run) = records.next_run().unwrap() {
+            for (timed, &stack) in run.events.iter().zip(run.stacks) {
+                let Event::Alloc { request, .. } = timed.event else { continue };
+                if request.size == size {
+                    found
+                        .push(stacks.walk(stack).flat_map(|frame| names(&stacks, frame)).collect());
+                }
+            }
+        }
+        found
+    }
+
     /// All requests that were met, failed ones and resizes not among them.
     pub fn requests(&self) -> Vec<Request> {
         let request = |record: &Record| match record.event {
@@ -168,5 +227,15 @@ impl Seen {
             }
         }
         (made, freed)
+    }
+}
+
+fn names(stacks: &Stacks, frame: FrameId) -> Vec<String> {
+    match stacks.frame(frame) {
+        None => vec!["cut".into()],
+        Some(frame) if frame.calls.is_empty() => {
+            vec![if frame.module.is_some() { "?".into() } else { "??".into() }]
+        }
+        Some(frame) => frame.calls.iter().map(|call| call.function.clone()).collect(),
     }
 }

@@ -12,11 +12,12 @@ use crate::session::Stage;
 use crate::signals;
 use crate::spool::codec::Event as Seen;
 use crate::spool::{Loader, Spool, Stream};
+use crate::stacks::Trie;
 use early::Oddity;
 use freehold_record::packed::Kind;
 use freehold_trace::namer::{Anomalies, Moving};
 use freehold_trace::{
-    Api, Begin, Event, Namer, ProcessId, Record, Request, ThreadId, Tick, Writer,
+    Api, Begin, Event, Namer, ProcessId, Record, Request, StackId, ThreadId, Tick, Writer,
 };
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -138,7 +139,7 @@ impl<'a> Merge<'a> {
     pub fn new(spool: &'a Spool, plan: &'a Plan, writer: &'a mut Writer) -> Result<Self, Stop> {
         let mut merge = Merge {
             plan,
-            loader: Loader::new(spool)?,
+            loader: Loader::new(spool, Trie::new(plan))?,
             writer,
             namer: Namer::new(),
             threads: Vec::new(),
@@ -161,7 +162,7 @@ impl<'a> Merge<'a> {
         let mut threads: Vec<_> = spool.threads.iter().collect();
         threads.sort_by_key(|(process, thread, _)| (*process, *thread));
         for (process, thread, places) in threads {
-            let stream = Stream::new(places.clone());
+            let stream = Stream::new(places.clone(), *process);
             let index = self.threads.len() as u32;
             let begins = stream.begins().unwrap_or(0);
             self.heap.push(Reverse((begins, RANK_FREE, index)));
@@ -211,14 +212,14 @@ impl<'a> Merge<'a> {
     }
 
     /// Merges everything.
-    pub fn run(mut self, progress: &mut dyn FnMut(Stage)) -> Result<Unexplained, Stop> {
+    pub fn run(mut self, progress: &mut dyn FnMut(Stage)) -> Result<(Unexplained, Trie), Stop> {
         while let Some(Reverse((_, _, index))) = self.heap.pop() {
             match (index as usize).checked_sub(self.threads.len()) {
                 Some(fork) => self.fork(fork)?,
                 None => self.run_of(index as usize, progress)?,
             }
         }
-        Ok(self.unexplained)
+        Ok((self.unexplained, self.loader.trie))
     }
 
     /// The events of one thread up to the next event of another.
@@ -280,8 +281,12 @@ impl<'a> Merge<'a> {
         thread.stream.step(&mut self.loader)?;
         let (namer, writer) = (&mut self.namer, &mut *self.writer);
         let mut failed = None;
+        // What is implied (the free of what an allocation found in its place) is nobody's call.
+        let ends = matches!(seen.kind, Kind::Free | Kind::ReallocBegin);
         let mut emit = |event| {
-            if let Err(error) = writer.push(&Record { tick, process, thread: id, event }) {
+            let stack = if ends_object(&event) == ends { seen.stack } else { StackId::NONE };
+            let record = Record { tick, process, thread: id, event };
+            if let Err(error) = writer.push_stacked(&record, stack) {
                 failed.get_or_insert(error);
             }
         };
@@ -304,7 +309,7 @@ impl<'a> Merge<'a> {
             }
             Kind::ThreadStart => emit(Event::ThreadStart),
             Kind::ThreadEnd => thread.ended = true,
-            Kind::Wide | Kind::Clock => {}
+            Kind::Wide | Kind::Clock | Kind::Stack | Kind::Data => {}
             Kind::Access => access(namer, process, id, &seen, &mut emit),
             kind if paired => namer.flash(process, id, request(api(kind), &seen), &mut emit),
             kind => namer.alloc(process, id, seen.address, request(api(kind), &seen), &mut emit),
@@ -369,6 +374,12 @@ impl<'a> Merge<'a> {
             self.namer.end(process);
         }
     }
+}
+
+/// Whether the event is a free.
+#[inline]
+fn ends_object(event: &Event) -> bool {
+    matches!(event, Event::Free { .. } | Event::UnknownFree)
 }
 
 /// Whether an event of this kind makes an object at its address (else: lets one die there).

@@ -32,6 +32,8 @@ pub struct Plan {
     started_unix_ms: u64,
     recorder: String,
     command: Vec<String>,
+    /// Which events have stacks: see `freehold_record::hello`.
+    pub stacks: u32,
     ticks_per_second: u64,
     whole: bool,
     cut_off: u64,
@@ -65,6 +67,7 @@ impl Plan {
         self.started_unix_ms = fact.number()?;
         self.recorder = fact.text()?;
         self.command = fact.texts()?;
+        self.stacks = fact.number()? as u32;
         Some(())
     }
 

@@ -25,7 +25,8 @@ impl Story {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = SpoolWriter::create(&folder.path().join("t.fht.spool")).unwrap();
         let command = ["program".to_owned()];
-        let start = FactWriter::default().number(ORIGIN).number(7).text("test").texts(&command);
+        let start =
+            FactWriter::default().number(ORIGIN).number(7).text("test").texts(&command).number(0);
         spool.fact(Block::Start, 0, &start);
         let mut story = Story { folder, spool };
         story.process(0, 0, NOBODY, 0);

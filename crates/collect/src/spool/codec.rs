@@ -13,6 +13,7 @@
 //! it is plain, the head's tick tells the upper bits of the first one; Clock events tell later ones.
 
 use freehold_record::packed::{Kind, Packed, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN};
+use freehold_trace::StackId;
 
 /// An event as the finisher sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,10 +30,26 @@ pub struct Event {
     pub slack: Option<u64>,
     /// log2 of the alignment asked for; 0 for none.
     pub align_log2: u8,
+    /// Whose it is; none where that was not asked. The decoder leaves it to whoever hears what is said of stacks.
+    pub stack: StackId,
+}
+
+/// Who hears what is said of stacks, in between events: [`Kind::Stack`] and [`Kind::Data`].
+pub trait Hears {
+    /// What is said.
+    fn hear(&mut self, kind: Kind, said: Packed);
+}
+
+/// Nobody.
+impl Hears for () {
+    #[inline(always)]
+    fn hear(&mut self, _: Kind, _: Packed) {}
 }
 
 /// Longest event: tag, time, address, size and slack.
 const LONGEST: usize = 1 + 8 + 6 + 10 + 10;
+// What is said of stacks: tag and three numbers.
+const _: () = assert!(LONGEST >= 1 + 7 + 2 + 10);
 /// Bytes of the first buffer of a thread.
 const SMALLEST: usize = 1 << 10;
 
@@ -80,17 +97,38 @@ impl Encoder {
     /// Adds events of the common kinds at once, whose ticks' upper bits are `epoch`. False, and nothing
     /// is done, where one is of another kind or the block is not plain.
     pub fn push_all(&mut self, events: &[Packed], epoch: u64) -> bool {
-        let is_common =
-            |event: &Packed| event.kind().is_some_and(|k| k as u8 <= Kind::ReallocEnd as u8);
+        let is_common = |event: &Packed| {
+            event.kind().is_some_and(|k| k as u8 <= Kind::ReallocEnd as u8 || is_of_stacks(k))
+        };
         if self.form != Form::Plain || !events.iter().all(is_common) {
             return false;
         }
-        if let Some(first) = events.first().filter(|_| self.out.len == 0) {
-            self.first = epoch << TICK_BITS | first.low_tick();
+        let timed = |event: &&Packed| event.kind().is_some_and(|kind| !is_of_stacks(kind));
+        if self.out.len == 0 {
+            let low = events.iter().find(timed).map_or(0, |first| first.low_tick());
+            self.first = epoch << TICK_BITS | low;
         }
-        self.count += events.len() as u32;
+        self.count += events.iter().filter(timed).count() as u32;
         self.out.plain_all(events);
         true
+    }
+
+    /// Adds what is said of stacks, while ticks have these upper bits.
+    pub fn untimed(&mut self, kind: Kind, said: Packed, epoch: u64) {
+        if self.out.len == 0 {
+            self.first = self.tick.max(epoch << TICK_BITS);
+            self.tick = self.first;
+        }
+        self.out.make_room();
+        match self.form {
+            Form::Plain => self.out.plain(said),
+            Form::Packed => {
+                self.out.byte(kind as u8);
+                self.out.leb(said.address());
+                self.out.leb(said.slack());
+                self.out.leb(said.1);
+            }
+        }
     }
 
     /// The upper bits of ticks change: whoever reads a plain block must know.
@@ -151,6 +189,12 @@ impl Encoder {
         self.count = 0;
         self.address = 0;
     }
+}
+
+/// Whether it says something of stacks.
+#[inline]
+fn is_of_stacks(kind: Kind) -> bool {
+    matches!(kind, Kind::Stack | Kind::Data)
 }
 
 /// The packed bytes. Whole words are stored and the length moved by less, which is quicker than
@@ -253,7 +297,8 @@ fn seen(kind: Kind, event: Packed, wide: Option<Packed>, tick: u64) -> Event {
     let has_size = kind.is_alloc() || matches!(kind, Kind::ReallocEnd | Kind::Access);
     let (size, slack) = if has_size { (event.size(), event.slack()) } else { (0, SLACK_UNKNOWN) };
     let slack = (slack != SLACK_UNKNOWN).then_some(slack);
-    let plain = Event { tick, kind, address: event.address(), size, slack, align_log2: 0 };
+    let (address, stack) = (event.address(), StackId::NONE);
+    let plain = Event { tick, kind, address, size, slack, align_log2: 0, stack };
     let Some(wide) = wide else { return plain };
     let slack = Some(wide.wide_slack()).filter(|&slack| slack != WIDE_SLACK_UNKNOWN);
     Event { size: wide.1, slack, align_log2: wide.wide_align_log2(), ..plain }
@@ -296,15 +341,15 @@ impl Decoder {
     /// end of the block, and where its bytes make no sense (a checksum stands before that). `padded`
     /// is the block and [`PADDING`] bytes more.
     #[inline(always)]
-    pub fn next(&mut self, padded: &[u8]) -> Option<Event> {
+    pub fn next(&mut self, padded: &[u8], hears: &mut impl Hears) -> Option<Event> {
         match self.form {
-            Form::Plain => self.next_plain(padded),
-            Form::Packed => self.next_packed(padded),
+            Form::Plain => self.next_plain(padded, hears),
+            Form::Packed => self.next_packed(padded, hears),
         }
     }
 
     #[inline(always)]
-    fn next_plain(&mut self, padded: &[u8]) -> Option<Event> {
+    fn next_plain(&mut self, padded: &[u8], hears: &mut impl Hears) -> Option<Event> {
         let end = padded.len().checked_sub(PADDING)?;
         let mut wide = None;
         while self.at < end {
@@ -312,6 +357,7 @@ impl Decoder {
             let kind = event.kind()?;
             match kind {
                 Kind::Wide => wide = Some(event),
+                Kind::Stack | Kind::Data => hears.hear(kind, event),
                 // Only the epoch: an event's own tick never steps back behind the one before it.
                 Kind::Clock => self.tick = self.tick.max(event.1 >> TICK_BITS << TICK_BITS),
                 _ => {
@@ -325,21 +371,27 @@ impl Decoder {
     }
 
     #[inline(always)]
-    fn next_packed(&mut self, padded: &[u8]) -> Option<Event> {
+    fn next_packed(&mut self, padded: &[u8], hears: &mut impl Hears) -> Option<Event> {
         let end = padded.len().checked_sub(PADDING)?;
         let mut wide = None;
         while self.at < end {
             let tag = padded[self.at];
             self.at += 1;
             let kind = Kind::from_number(tag & 15)?;
+            if is_of_stacks(kind) {
+                let said = self.said(kind, padded)?;
+                hears.hear(kind, said);
+                continue;
+            }
             let time = self.word(padded, [1, 2, 3, 8][usize::from(tag >> 4 & 3)])?;
             self.tick = self.tick.wrapping_add(time);
             if kind == Kind::Wide {
                 wide = Some(self.wide(padded)?);
                 continue;
             }
+            let (tick, stack) = (self.tick, StackId::NONE);
             let mut event =
-                Event { tick: self.tick, kind, address: 0, size: 0, slack: None, align_log2: 0 };
+                Event { tick, kind, address: 0, size: 0, slack: None, align_log2: 0, stack };
             if !matches!(kind, Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock) {
                 event.address = self.address(padded, tag >> 6)?;
             }
@@ -354,6 +406,12 @@ impl Decoder {
             return (self.at <= end).then_some(event);
         }
         None
+    }
+
+    /// What is said of stacks.
+    fn said(&mut self, kind: Kind, padded: &[u8]) -> Option<Packed> {
+        let (field, slack, word) = (self.leb(padded)?, self.leb(padded)?, self.leb(padded)?);
+        Some(Packed(Packed::new(kind, field, slack, 0, 0).0, word))
     }
 
     /// Size, slack and alignment of the event that follows.

@@ -3,6 +3,7 @@
 use super::codec::{Decoder, Event, Form, PADDING};
 use super::facts::FactReader;
 use super::{BLOCK_BYTES, BlockHead, HEAD_BYTES, Kind, checksum};
+use crate::stacks::{Told, Trie};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -111,12 +112,14 @@ pub struct Loader<'a> {
     spool: &'a Spool,
     zstd: zstd::bulk::Decompressor<'static>,
     stored: Vec<u8>,
+    /// The call stacks of all streams.
+    pub trie: Trie,
 }
 
 impl<'a> Loader<'a> {
     /// A loader of blocks of `spool`.
-    pub fn new(spool: &'a Spool) -> io::Result<Loader<'a>> {
-        Ok(Loader { spool, zstd: zstd::bulk::Decompressor::new()?, stored: Vec::new() })
+    pub fn new(spool: &'a Spool, trie: Trie) -> io::Result<Loader<'a>> {
+        Ok(Loader { spool, zstd: zstd::bulk::Decompressor::new()?, stored: Vec::new(), trie })
     }
 
     /// The block, unpacked and padded, in `out`; false if it is damaged.
@@ -157,7 +160,7 @@ impl Block {
 
     fn rest(&self) -> impl Iterator<Item = Event> + '_ {
         let mut decoder = self.decoder.clone();
-        std::iter::from_fn(move || decoder.next(&self.bytes))
+        std::iter::from_fn(move || decoder.next(&self.bytes, &mut ()))
     }
 }
 
@@ -171,13 +174,15 @@ pub struct Stream {
     batch: Vec<Event>,
     at: usize,
     is_fresh: bool,
+    /// What the thread told of its stacks.
+    told: Told,
     /// Blocks that could not be read.
     pub damaged: u64,
 }
 
 impl Stream {
-    /// A stream over the blocks of a thread; reads nothing until [`Stream::begin`].
-    pub fn new(places: Vec<Place>) -> Stream {
+    /// A stream over the blocks of a thread of that process; reads nothing until [`Stream::begin`].
+    pub fn new(places: Vec<Place>, process: u32) -> Stream {
         Stream {
             places: places.into_iter(),
             block: Block::empty(),
@@ -185,6 +190,7 @@ impl Stream {
             batch: Vec::new(),
             at: 0,
             is_fresh: false,
+            told: Told::of(process),
             damaged: 0,
         }
     }
@@ -240,19 +246,21 @@ impl Stream {
         self.batch.clear();
         (self.at, self.is_fresh) = (0, true);
         loop {
-            self.unpack();
+            self.unpack(&mut loader.trie);
             if !self.batch.is_empty() || !self.load(loader)? {
                 return Ok(());
             }
         }
     }
 
-    fn unpack(&mut self) {
+    fn unpack(&mut self, trie: &mut Trie) {
         // A copy, so that its words stay in registers.
         let mut decoder = self.block.decoder.clone();
         while self.batch.len() < BATCH
-            && let Some(event) = decoder.next(&self.block.bytes)
+            && let Some(mut event) =
+                decoder.next(&self.block.bytes, &mut (&mut *trie, &mut self.told))
         {
+            event.stack = self.told.stack_of(trie, event.kind);
             self.batch.push(event);
         }
         self.block.decoder = decoder;
@@ -288,6 +296,7 @@ impl Stream {
                 return Ok(Some(Block { bytes: room, decoder }));
             }
             self.damaged += 1;
+            self.told.forget();
         }
         Ok(None)
     }

@@ -3,11 +3,14 @@
 use super::codec::{Encoder, Event, Form};
 use super::facts::FactWriter;
 use super::*;
+use crate::finish::plan::Plan;
+use crate::stacks::Trie;
 use freehold_record::packed::{Kind as Op, Packed, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN};
+use freehold_trace::StackId;
 
 fn read_all(spool: &Spool, index: usize) -> Vec<Event> {
-    let mut stream = Stream::new(spool.threads[index].2.clone());
-    let mut loader = Loader::new(spool).unwrap();
+    let mut stream = Stream::new(spool.threads[index].2.clone(), 0);
+    let mut loader = Loader::new(spool, Trie::new(&Plan::default())).unwrap();
     stream.begin(&mut loader).unwrap();
     let next = || {
         let event = stream.peek().copied()?;
@@ -40,8 +43,15 @@ fn every_shape_survives(form: Form) {
             }
             let size = step & 0xFF_FFFF;
             encoder.push(Op::Malloc, Packed::new(Op::Malloc, address, 8, size, tick), tick);
-            let event =
-                Event { tick, kind: Op::Malloc, address, size, slack: Some(8), align_log2: 0 };
+            let event = Event {
+                tick,
+                kind: Op::Malloc,
+                address,
+                size,
+                slack: Some(8),
+                align_log2: 0,
+                stack: StackId::NONE,
+            };
             expected.push(event);
             encoder.push(Op::Free, Packed::new(Op::Free, address, 0, 0, tick), tick);
             expected.push(Event { kind: Op::Free, size: 0, slack: None, ..event });
@@ -49,16 +59,40 @@ fn every_shape_survives(form: Form) {
     }
     encoder.push(Op::Access, Packed::access(4096, 40, 3, true, tick), tick);
     let (kind, slack) = (Op::Access, Some(3));
-    expected.push(Event { tick, kind, address: 4096, size: 81, slack, align_log2: 0 });
+    expected.push(Event {
+        tick,
+        kind,
+        address: 4096,
+        size: 81,
+        slack,
+        align_log2: 0,
+        stack: StackId::NONE,
+    });
     let unknown = Packed::new(Op::New, 16, SLACK_UNKNOWN, 3, tick);
     encoder.push(Op::New, unknown, tick);
-    expected.push(Event { tick, kind: Op::New, address: 16, size: 3, slack: None, align_log2: 0 });
+    expected.push(Event {
+        tick,
+        kind: Op::New,
+        address: 16,
+        size: 3,
+        slack: None,
+        align_log2: 0,
+        stack: StackId::NONE,
+    });
     for (size, slack) in [(u64::MAX, Some(1 << 30)), (5, None)] {
         let wide = Packed::wide(size, slack.unwrap_or(WIDE_SLACK_UNKNOWN), 12);
         encoder.push(Op::Wide, wide, tick);
         encoder.push(Op::Aligned, Packed::new(Op::Aligned, 4096, 0, 0, tick), tick);
         let (kind, address) = (Op::Aligned, 4096);
-        expected.push(Event { tick, kind, address, size, slack, align_log2: 12 });
+        expected.push(Event {
+            tick,
+            kind,
+            address,
+            size,
+            slack,
+            align_log2: 12,
+            stack: StackId::NONE,
+        });
     }
     writer.events(3, 1, &mut encoder, Pace::Calm);
     let spool = Spool::open(&path).unwrap();
@@ -132,8 +166,8 @@ fn a_damaged_block_is_skipped_and_counted() {
     bytes[second] ^= 0x40;
     std::fs::write(&path, &bytes).unwrap();
     let spool = Spool::open(&path).unwrap();
-    let mut stream = Stream::new(spool.threads[0].2.clone());
-    let mut loader = Loader::new(&spool).unwrap();
+    let mut stream = Stream::new(spool.threads[0].2.clone(), 0);
+    let mut loader = Loader::new(&spool, Trie::new(&Plan::default())).unwrap();
     stream.begin(&mut loader).unwrap();
     let mut ticks = Vec::new();
     while let Some(event) = stream.peek() {

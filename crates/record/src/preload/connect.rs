@@ -5,7 +5,7 @@
 
 use super::patience::Patience;
 use super::thread::Thread;
-use super::{process, sys};
+use super::{process, stacks, sys};
 use crate::hello::{self, FORK, Hello, IMAGE, KEY_BYTES, MAGIC, MORE, NAME_BYTES, NOBODY, Welcome};
 use crate::ring_set::{DOORBELL_BYTES, Doorbell, RingSet, SET_BYTES};
 use core::cell::UnsafeCell;
@@ -120,7 +120,10 @@ fn open_locked(thread: &mut Thread, tick: u64) {
     let tick = if thread.fork_tick != 0 { thread.fork_tick } else { tick };
     process::protect();
     match ask(what, parent, forked_by, tick) {
-        Some(welcome) => process::begin(welcome.process, welcome.clock),
+        Some(welcome) => {
+            stacks::obey(welcome.stacks);
+            process::begin(welcome.process, welcome.clock);
+        }
         None => process::end(),
     }
 }

@@ -16,6 +16,7 @@
 //! (a Python module in C++) is out of sight for `RTLD_NEXT`: then the runtime is asked for by name.
 
 use super::next::Next;
+use super::stacks::Caller;
 use super::thread::{NOTHING, Thread, WITHDRAWN, current};
 use super::{hooks, next, sys};
 use crate::packed::{Kind, Packed};
@@ -128,7 +129,14 @@ unsafe extern "C" fn enter(size: usize, second: usize, form: usize, frame: usize
 }
 
 /// The outermost `new` returns `object`, which it gives back.
-unsafe extern "C" fn leave(object: *mut c_void, size: usize, form: usize) -> *mut c_void {
+unsafe extern "C" fn leave(
+    object: *mut c_void,
+    size: usize,
+    form: usize,
+    slot: u64,
+    rbp: u64,
+    rbx: u64,
+) -> *mut c_void {
     let thread = current();
     // SAFETY: the thread's own words; the object is the next allocator's, or null.
     unsafe {
@@ -138,7 +146,7 @@ unsafe extern "C" fn leave(object: *mut c_void, size: usize, form: usize) -> *mu
         (*thread).making = 0;
         (*thread).settle();
         if !counted {
-            hooks::alloc(kind_of(form), object, size, align);
+            hooks::alloc(kind_of(form), object, size, align, Caller::of(slot, rbp, rbx));
         }
     }
     object
@@ -204,6 +212,7 @@ macro_rules! new_hook {
                 "mov rdi, rax",
                 "mov rsi, [rsp]",
                 "mov edx, {form}",
+                caller_registers!(),
                 "call {leave}",
                 "2:",
                 "add rsp, 40",
@@ -232,7 +241,7 @@ new_hook! {
 /// Every `operator delete` takes at most three words.
 type Delete = unsafe extern "C" fn(*mut c_void, usize, usize);
 
-unsafe fn delete(form: usize, object: *mut c_void, second: usize, third: usize) {
+unsafe fn delete(form: usize, object: *mut c_void, second: usize, third: usize, caller: Caller) {
     let Some(form) = DELETES.get(form) else { return };
     let thread = current();
     // SAFETY: the function of this name takes these words or fewer; the thread's own words, with no
@@ -242,7 +251,7 @@ unsafe fn delete(form: usize, object: *mut c_void, second: usize, third: usize) 
         if object.is_null() || (*thread).deleting == object as u64 {
             return next(object, second, third);
         }
-        hooks::free_event(Kind::Free, object);
+        hooks::free_event(Kind::Free, object, caller);
         let outer = core::mem::replace(&mut (*thread).deleting, object as u64);
         (*thread).ticket = WITHDRAWN;
         next(object, second, third);
@@ -252,13 +261,14 @@ unsafe fn delete(form: usize, object: *mut c_void, second: usize, third: usize) 
 }
 
 macro_rules! delete_hook {
-    ($($form:literal $name:ident,)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(object: *mut c_void, second: usize, third: usize) {
-            // SAFETY: the caller's contract is this operator's.
-            unsafe { delete($form, object, second, third) }
-        }
-    )*};
+    ($($form:literal $name:ident,)*) => {
+        hooks! {$(
+            3 fn $name(object: *mut c_void, second: usize, third: usize), |caller| {
+                // SAFETY: the caller's contract is this operator's.
+                unsafe { delete($form, object, second, third, caller) }
+            }
+        )*}
+    };
 }
 
 delete_hook! {

@@ -1,7 +1,7 @@
 //! When the process begins and forks, and when a thread ends.
 
 use super::thread::{Thread, WITHDRAWN, current, now};
-use super::{connect, cxx, next, process, sys};
+use super::{connect, cxx, next, process, stacks, sys};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,6 +21,7 @@ const ROUNDS: usize = 4;
 extern "C" fn begin() {
     next::find_all();
     cxx::find_all();
+    stacks::find_all();
     let thread = current();
     // SAFETY: the thread's own words, for the length of the calls; pthread_atfork may allocate, and
     // then finds the thread busy.
@@ -91,6 +92,7 @@ unsafe extern "C" fn in_child() {
     unsafe {
         if !process::has_begun() {
             process::forget();
+            stacks::forget_locks();
             (*thread).leave_rings();
         }
         leave_fork(thread);

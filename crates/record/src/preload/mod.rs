@@ -7,6 +7,8 @@
 //!   thread.rs           the thread's own words: one comparison, two stores, done
 //!         │ anything else
 //!         ▼
+//!   stacks              whose call it is (enabled.rs, or disabled.rs in the library without stacks)
+//!         │
 //!   slow.rs             no ring yet, a full ring (patience.rs), a new epoch, C++ in progress, recording over
 //!         │
 //!   process.rs          the process's ring sets; forgotten by the kernel when it forks
@@ -15,6 +17,12 @@
 //!
 //! Invariants: no hook allocates, panics, unwinds or changes `errno`; whatever goes wrong ends the
 //! recording of this process and nothing else.
+
+// First, for its macros.
+#[macro_use]
+#[cfg_attr(feature = "stacks", path = "stacks/enabled.rs")]
+#[cfg_attr(not(feature = "stacks"), path = "stacks/disabled.rs")]
+mod stacks;
 
 mod connect;
 mod cxx;

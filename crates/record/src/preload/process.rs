@@ -255,6 +255,15 @@ pub fn lose_interrupting() {
     }
 }
 
+/// Counts a stack that was compared with a plain walk.
+#[cfg(feature = "stacks")]
+pub fn compared(same: bool) {
+    if let Some(set) = set(0) {
+        set.compared.fetch_add(1, Ordering::Relaxed);
+        set.differing.fetch_add(u64::from(!same), Ordering::Relaxed);
+    }
+}
+
 /// Whether there is a ring that is free as soon as the drain comes by.
 pub fn has_closed_rings() -> bool {
     let is_closed = |head: &RingHead| head.state() == CLOSED;

@@ -5,6 +5,7 @@
 //! behalf is forwarded but not recorded, and nothing recurs.
 
 use super::patience::Patience;
+use super::stacks::{self, Caller};
 use super::sys::Signals;
 use super::thread::{NOTHING, Thread, WITHDRAWN, current, now};
 use super::{connect, cxx, lifecycle, process, sys};
@@ -24,9 +25,9 @@ const NAP_MS: i64 = 20;
 /// Called by a hook, outside of any reference to the thread's words.
 #[cold]
 #[inline(never)]
-pub unsafe fn emit(event: Packed, tick: u64) {
+pub unsafe fn emit(event: Packed, tick: u64, caller: Caller) {
     // SAFETY: as the caller promises.
-    unsafe { emit_both(None, event, tick) }
+    unsafe { emit_both(None, event, tick, caller) }
 }
 
 /// Puts an event whose size, slack or alignment may not fit. `usable` is what the allocator said.
@@ -35,7 +36,14 @@ pub unsafe fn emit(event: Packed, tick: u64) {
 /// As [`emit`].
 #[cold]
 #[inline(never)]
-pub unsafe fn emit_wide(kind: Kind, object: u64, size: u64, usable: u64, align: u64, tick: u64) {
+pub unsafe fn emit_wide(
+    kind: Kind,
+    object: u64,
+    size: u64,
+    usable: u64,
+    align: u64,
+    (tick, caller): (u64, Caller),
+) {
     let slack = match usable.checked_sub(size) {
         Some(slack) if object != 0 && slack < WIDE_SLACK_UNKNOWN => slack,
         _ => WIDE_SLACK_UNKNOWN,
@@ -49,12 +57,12 @@ pub unsafe fn emit_wide(kind: Kind, object: u64, size: u64, usable: u64, align: 
     let event = Packed::new(kind, object, narrow.unwrap_or(0), size, tick);
     let wide = (!fits || narrow.is_none()).then(|| Packed::wide(size, slack, align_log2));
     // SAFETY: as the caller promises.
-    unsafe { emit_both(wide, event, tick) }
+    unsafe { emit_both(wide, event, tick, caller) }
 }
 
 /// # Safety
 /// As [`emit`].
-unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64) {
+unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64, caller: Caller) {
     let thread = current();
     // SAFETY: the thread's own words; references last for the calls in which they are made, and the
     // one call that may come back to a hook (`watch`) is outside of them and marked busy.
@@ -70,7 +78,7 @@ unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64) {
         if let Some(event) = cxx::adapt(&mut *thread, wide, event)
             && ready(thread, tick)
         {
-            put_all(&mut *thread, wide, event, tick);
+            put_all(&mut *thread, wide, event, tick, caller);
         }
         if (*thread).forking > 0 {
             // A handler of the program allocates before the child is made, which inherits what it does.
@@ -92,6 +100,7 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
         if ticket != 0 && (*thread).attached_to == ticket {
             return true;
         }
+        stacks::find_all();
         // No handler may fork amid this: its child would go on with the parent's sets.
         let signals = Signals::block();
         if process::ticket() == 0 && !connect::open(&mut *thread, tick) {
@@ -108,7 +117,7 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
         }
         if is_new {
             let start = Packed::new(Kind::ThreadStart, 0, 0, 0, tick);
-            put_all(&mut *thread, None, start, tick);
+            put_all(&mut *thread, None, start, tick, Caller::NONE);
         }
         drop(signals);
         if is_new {
@@ -129,7 +138,7 @@ fn attach(thread: &mut Thread) -> bool {
 }
 
 /// Puts the event, with what it needs before it.
-fn put_all(thread: &mut Thread, wide: Option<Packed>, event: Packed, tick: u64) {
+fn put_all(thread: &mut Thread, wide: Option<Packed>, event: Packed, tick: u64, caller: Caller) {
     let (event, tick) = if process::is_monotonic() {
         let tick = sys::monotonic_ns();
         (event.at(tick), tick)
@@ -142,7 +151,7 @@ fn put_all(thread: &mut Thread, wide: Option<Packed>, event: Packed, tick: u64) 
             return;
         }
     }
-    if wide.is_none_or(|wide| put(thread, wide)) {
+    if stacks::tell(thread, &caller, put) && wide.is_none_or(|wide| put(thread, wide)) {
         put(thread, event);
     }
     if thread.ended {
@@ -169,6 +178,7 @@ fn put(thread: &mut Thread, event: Packed) -> bool {
 /// Waits until the ring has room. A parent that is dead, or does nothing for a minute, ends the
 /// recording instead.
 fn make_room(thread: &mut Thread) -> bool {
+    stacks::watch();
     // SAFETY: as in `put`.
     let ring = unsafe { &*thread.ring };
     let slots = SLOTS as u64;
@@ -199,6 +209,7 @@ impl Thread {
         self.number = process::number_thread();
         self.numbered_in = ticket;
         self.ended = false;
+        stacks::forget(self);
         // Amid a fork only where a signal handler's child goes on, or a handler of the program is first in a child.
         self.fork_tick = if self.forking > 0 { now() } else { 0 };
     }
@@ -241,7 +252,9 @@ impl Thread {
             }
             (*thread).busy = true;
             (*thread).ended = true;
-            put_all(&mut *thread, None, Packed::new(Kind::ThreadEnd, 0, 0, 0, tick), tick);
+            stacks::give_back(&mut *thread);
+            let end = Packed::new(Kind::ThreadEnd, 0, 0, 0, tick);
+            put_all(&mut *thread, None, end, tick, Caller::NONE);
             (*thread).made = NOTHING;
             (*thread).busy = false;
         }

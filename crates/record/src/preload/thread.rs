@@ -7,6 +7,7 @@
 //! events without further thought: it owns a ring of this very process, and no C++ operator is in
 //! progress. All zero is the state of a new thread.
 
+use super::stacks::{self, Caller};
 use super::{process, slow};
 use crate::packed::{Packed, TICK_BITS};
 use crate::ring::{Pen, RingHead, Slot};
@@ -55,6 +56,8 @@ pub struct Thread {
     pub deleting: u64,
     /// While it forks, a moment after its last event: what lived then is what the child inherits. 0 outside of a fork.
     pub fork_tick: u64,
+    /// Its call stacks.
+    pub stacks: stacks::Own,
 }
 
 /// A ticket that no process has. It must not be 0, which the process's own is in a forked child; a
@@ -64,7 +67,7 @@ pub const WITHDRAWN: u64 = u64::MAX;
 /// [`Thread::made`] when nothing was made yet.
 pub const NOTHING: u64 = u64::MAX;
 
-const BYTES: usize = 128;
+const BYTES: usize = stacks::THREAD_BYTES;
 const _: () = assert!(size_of::<Thread>() == BYTES);
 
 global_asm!(
@@ -111,17 +114,20 @@ pub fn now() -> u64 {
 /// # Safety
 /// Called by a hook, outside of any reference to the thread's words.
 #[inline(always)]
-pub unsafe fn emit(event: Packed, tick: u64) {
+pub unsafe fn emit(event: Packed, tick: u64, caller: Caller) {
     let thread = current();
     // SAFETY: the words are this thread's own, and no other reference to them is alive. With the
     // ticket valid, ring and slots point into a mapping of this process that is never unmapped.
     unsafe {
         let valid = (*thread).ticket == process::ticket();
-        if valid & (*thread).pen.has_room() & (tick >> TICK_BITS == (*thread).epoch) {
+        if valid & (*thread).pen.has_room() & (tick >> TICK_BITS == (*thread).epoch)
+            && let Some(mark) = stacks::is_told(thread, &caller)
+        {
             let slot = (*thread).slots.add((*thread).pen.position() as usize & (SLOTS - 1));
             (*thread).pen.put(&*(*thread).ring, &*slot, event);
+            stacks::confirm(thread, mark);
         } else {
-            slow::emit(event, tick);
+            slow::emit(event, tick, caller);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 
 /// How many columns this version knows.
-pub(crate) const COLUMNS: usize = 7;
+pub(crate) const COLUMNS: usize = 10;
 
 pub(crate) const OPS: usize = 0;
 pub(crate) const TIMES: usize = 1;
@@ -18,6 +18,9 @@ pub(crate) const SLOTS: usize = 3;
 pub(crate) const REQUESTS: usize = 4;
 pub(crate) const NUMBERS: usize = 5;
 pub(crate) const EXTENSIONS: usize = 6;
+pub(crate) const ALLOC_STACKS: usize = 7;
+pub(crate) const FREE_STACKS: usize = 8;
+pub(crate) const STACK_NUMBERS: usize = 9;
 
 /// Stored as it is.
 const METHOD_RAW: u8 = 0;
@@ -120,6 +123,12 @@ impl Loaded {
             filled += len;
         }
         (filled == raw_len).then_some(())
+    }
+
+    /// Whether the block has that column.
+    #[inline]
+    pub(crate) fn has(&self, column: usize) -> bool {
+        self.end[column] > 0
     }
 
     #[inline]

@@ -3,9 +3,11 @@
 use super::columns::{EXTENSIONS, IDS, Loaded, NUMBERS, OPS, REQUESTS, SLOTS, TIMES};
 use super::ids::Ids;
 use super::requests::{Recent, api};
+use super::stacks::Unstacked;
 use super::*;
 use crate::block::BlockHeader;
 use crate::event::{Event, ObjectId, ProcessId, Request, Tick};
+use crate::stacks::StackId;
 use crate::varint;
 use std::ops::Range;
 
@@ -24,6 +26,7 @@ pub(crate) struct Decoder {
     columns: Loaded,
     recent: Recent,
     ids: Ids,
+    unstacked: Unstacked,
     tick: u64,
     /// No event of the block is later.
     last: u64,
@@ -42,6 +45,7 @@ impl Decoder {
         self.columns.load(stored, header.raw_len as usize, zstd)?;
         self.recent.clear();
         self.ids.clear();
+        self.unstacked.begin(&self.columns);
         self.tick = header.first.0;
         self.last = header.last.0;
         self.left = header.count;
@@ -74,6 +78,13 @@ impl Decoder {
             wanted -= 1;
             self.left -= 1;
         }
+    }
+
+    /// Appends the stacks of `events`, which [`batch`](Self::batch) gave last: one for each, or nothing at all where the
+    /// block has none. `None` where they cannot be decoded.
+    pub(crate) fn stacks(&mut self, events: &[Timed], out: &mut Vec<StackId>) -> Option<()> {
+        let events = events.iter().map(|timed| &timed.event);
+        self.unstacked.take(&mut self.columns, events, out)
     }
 
     /// Appends up to `most` events as long as they are the two that most are: an allocation by a

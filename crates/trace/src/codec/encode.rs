@@ -3,9 +3,11 @@
 use super::columns::{Building, IDS, NUMBERS, OPS, REQUESTS, SLOTS, TIMES};
 use super::ids::Ids;
 use super::requests::Slots;
+use super::stacks::Stacked;
 use super::*;
 use crate::block::MAX_RAW;
 use crate::event::{Event, ObjectId, Request, Tick};
+use crate::stacks::StackId;
 use crate::varint;
 use std::io;
 
@@ -15,6 +17,7 @@ pub(crate) struct Encoder {
     building: Building,
     requests: Slots,
     ids: Ids,
+    stacked: Stacked,
     first: Tick,
     last: Tick,
     count: u32,
@@ -59,6 +62,7 @@ impl Encoder {
         self.building.clear();
         self.requests.clear();
         self.ids.clear();
+        self.stacked.clear();
         self.count = 0;
         self.count_room();
     }
@@ -71,6 +75,19 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
         self.building.store(zstd, scratch, out)
+    }
+
+    /// Whether the block can hold the event with that stack; else it must be stored first.
+    #[inline]
+    pub(crate) fn fits(&mut self, event: &Event, stack: StackId) -> bool {
+        self.stacked.fits(event, stack)
+    }
+
+    /// Adds an event with its stack, which must fit.
+    #[inline]
+    pub(crate) fn push_stacked(&mut self, tick: Tick, event: &Event, stack: StackId) {
+        self.stacked.push(&mut self.building, event, stack);
+        self.push(tick, event);
     }
 
     /// Adds an event; ticks must not decrease and the block must not be full.

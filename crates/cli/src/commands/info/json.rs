@@ -3,12 +3,13 @@
 //! ```text
 //!   begin    { "schema", "header", "file_bytes", "processes": [
 //!   process      one of them
-//!   end      ], "total", "damage" }
+//!   end      ], "sites", "total", "damage" }
 //! ```
 //!
 //! Invariant: after `end`, what was written is one JSON object, indented as serde_json does it.
 
 use freehold_lab::profile::{PROFILE_SCHEMA, ProcessProfile, Profile};
+use freehold_lab::sites::Sites;
 use freehold_trace::Trace;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -31,8 +32,10 @@ pub fn process(out: &mut impl Write, process: &ProcessProfile, follows: bool) ->
 }
 
 /// What is known at the end.
-pub fn end(out: &mut impl Write, profile: &Profile) -> io::Result<()> {
+pub fn end(out: &mut impl Write, profile: &Profile, sites: Option<&Sites>) -> io::Result<()> {
     write!(out, "{}],", if profile.processes == 0 { "" } else { "\n  " })?;
+    field(out, "sites", &sites)?;
+    write!(out, ",")?;
     field(out, "total", &profile.total)?;
     write!(out, ",")?;
     field(out, "damage", &profile.damage)?;

@@ -1,8 +1,10 @@
 //! The page that `freehold info` prints: figures, curves, histograms, threads, processes.
 
 use super::draw::{Row, Style, area, bar, doublings};
+use super::who;
 use freehold_lab::human;
 use freehold_lab::profile::{Bucket, Figures, Point, ProcessProfile, Profile};
+use freehold_lab::sites::Sites;
 use freehold_trace::{Begin, Ending, Header};
 use std::fmt::Write;
 use std::path::Path;
@@ -23,9 +25,19 @@ const WIDE_PROCESSES: usize = 80;
 const MOST_SIZES: usize = 8;
 
 /// The page, of a profile and the first [`MOST_PROCESSES`] of its processes.
-pub fn page(path: &Path, profile: &Profile, first: &[ProcessProfile], style: Style) -> String {
+pub fn page(
+    path: &Path,
+    profile: &Profile,
+    first: &[ProcessProfile],
+    sites: Option<&Sites>,
+    style: Style,
+) -> String {
     let mut page = Page { out: String::new(), style, header: &profile.header };
     page.top(path, profile);
+    if let Some(sites) = sites {
+        let name = (profile.processes > 1).then(|| format!("P{}", sites.process));
+        page.out += &who::lists(sites, name.as_deref(), style);
+    }
     if let [one] = first {
         page.figures(&one.figures, None);
         page.threads(one);

@@ -3,7 +3,7 @@
 use crate::commands::workload;
 use crate::{embedded, ui};
 use anyhow::Result;
-use freehold_collect::{Options, Stage};
+use freehold_collect::{Options, Stage, WhichStacks};
 use std::path::Path;
 
 /// Records the radiosity application run with `arguments` to `path`, without its own output.
@@ -13,6 +13,8 @@ pub fn record(path: &Path, arguments: &[&str]) -> Result<()> {
     let options = Options {
         output: path.to_owned(),
         library: embedded::RECORD.unpack()?,
+        stacks: WhichStacks::Off,
+        check_stacks: false,
         command,
         environment: None,
         recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),

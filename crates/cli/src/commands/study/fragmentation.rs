@@ -3,7 +3,7 @@
 use super::outputs::{Outputs, wrapped};
 use crate::{embedded, ui};
 use anyhow::{Context, Result, bail};
-use freehold_collect::{Options, RecordError, Stage};
+use freehold_collect::{Options, RecordError, Stage, WhichStacks};
 use freehold_lab::simulate::SimulateError;
 use freehold_lab::studies::fragmentation::{
     self, Found, INPUTS, Judged, MEASURES, Plan, Program, Recording, Results, Tally,
@@ -215,6 +215,8 @@ impl Work<'_> {
         self.record(Options {
             output,
             library: embedded::RECORD.unpack()?,
+            stacks: WhichStacks::Off,
+            check_stacks: false,
             command: command.into_iter().map(OsString::from).collect(),
             environment: Some(environment),
             recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
