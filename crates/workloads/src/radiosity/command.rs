@@ -18,6 +18,7 @@ Examples:
   freehold-radiosity                                  the room of 534 polygons, all processors
   freehold-radiosity --threads 1 --json               the same on one thread, as JSON
   freehold-radiosity --scene cornell --picture box.png
+  freehold-radiosity --scene house.obj --picture house.png
   freehold-radiosity --scene my.toml --epsilon 1e-4 --picture my.png --height 800
   freehold record -o t.fht -- freehold-radiosity --threads 1 --accesses 10
   freehold-radiosity --check                          the analytic checks as well
@@ -29,7 +30,7 @@ start or finish.";
 #[derive(Debug, clap::Parser)]
 #[command(name = "freehold-radiosity", version, after_help = EXAMPLES)]
 pub struct Args {
-    /// `room`, `cornell` or a scene file (TOML).
+    /// `room`, `cornell` or a scene file: TOML, or OBJ with its MTL file (Kd reflects, Ke emits).
     #[arg(long, default_value = "room", value_name = "SCENE")]
     pub scene: String,
     /// Threads; 0 takes all processors.

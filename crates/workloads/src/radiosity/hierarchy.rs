@@ -72,8 +72,6 @@ pub struct Light {
     pub gathered: RgbCell,
     /// What its links and those of its ancestors bring (leaves only).
     pub incident: RgbCell,
-    /// What of `incident` came straight from an emitter (leaves, after the last sweep).
-    pub direct: RgbCell,
     /// Emission plus reflection.
     pub radiosity: RgbCell,
     /// The factor by which [`super::closure`] scales all exchange with this leaf.
