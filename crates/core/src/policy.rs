@@ -168,7 +168,7 @@ registry! {
     "worst-fit" => blocks::WorstFit, "the longest block, the lowest of several, in O(log n)";
     "good-fit" => blocks::GoodFit, "the head of the first of 32 size lists a doubling that surely fits, in O(1)";
     "exact-fit" => blocks::ExactFit, "best fit by a list for every length up to 64 KiB, good fit above, in O(1)";
-    "dmrt" => blocks::Dmrt, "DmRT: exact fit below 512 B, good fit below 2 MiB, worst fit above; looks at four blocks before it cuts a longer one or gives up, and spares the longest hole: small requests are cut from the region's free end instead, large ones from holes first, low blocks before high ones";
+    "dmrt" => blocks::Dmrt, "DmRT: exact fit below 512 B, good fit below 2 MiB, worst fit above; looks at four blocks before it cuts a longer one or gives up, cuts low blocks before high ones, and holes before the region's free end for large requests";
     "dmrt-looks" => blocks::DmrtLooks, "DmRT that looks at four blocks before it cuts a longer one or gives up, else as published";
     "dmrt-paper" => blocks::DmrtPaper, "DmRT as published: cuts a longer block, or gives up, without a look";
     "dmrt-fast" => blocks::realtime::FastHeap<blocks::Counts>, "the real-time heap's fast mode: DmRT with its lists inside the region; looks at one block before it cuts a longer one or gives up";

@@ -7,6 +7,7 @@
 //!   mesh            distributed heaps on a mesh of nodes, published and ours
 //!   radiosity       the radiosity program under every allocator and policy
 //!   class           what a figure near a published one is worth: fitted, predicted, undecidable
+//!   claims          sentences of a paper, each with its class
 //!   columns         flat rows as Parquet
 //!   ranks           medians with intervals, and what is greater beyond noise
 //!   tlb             page sizes and TLB misses of the radiosity program, published and ours
@@ -18,6 +19,7 @@
 //! policies are those of the registry; nothing here chooses a block or a node.
 
 pub mod banks;
+mod claims;
 pub mod class;
 mod columns;
 pub mod dmrt;

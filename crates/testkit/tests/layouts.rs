@@ -277,58 +277,6 @@ fn dmrt_rounds_up_what_is_large() -> Done {
     heap.verify()
 }
 
-/// Whether the next request, of `size`, is cut from a hole of `hole` bytes above a block of `below`.
-fn cuts_the_hole<P: Policy>(below: u64, hole: u64, size: u64) -> Result<bool, Fault> {
-    let mut heap = walled::<P>(8 << 20, &[below, hole - 8], &[1])?;
-    ask(&mut heap, 9, size)?;
-    Ok(heap.place(9) < heap.place(3))
-}
-
-#[test]
-fn dmrt_spares_the_longest_hole() -> Done {
-    let heap = 256 << 10;
-    assert!(cuts_the_hole::<DmrtLooks>(heap, 2048, 24)?);
-    assert!(!cuts_the_hole::<Dmrt>(heap, 2048, 24)?);
-    assert!(!cuts_the_hole::<Dmrt>(heap, 2048, 1016)?, "half of it");
-    assert!(cuts_the_hole::<Dmrt>(heap, 2048, 1032)?, "more than half");
-    assert!(!cuts_the_hole::<Dmrt>(heap, 160, 24)?, "one of a bin");
-    assert!(cuts_the_hole::<Dmrt>(128 << 10, 2048, 24)?, "long beside the heap");
-    assert!(!cuts_the_hole::<Dmrt>(4 << 20, 20 << 10, 24)?);
-    assert!(cuts_the_hole::<Dmrt>(4 << 20, 21 << 10, 24)?, "long");
-    Ok(())
-}
-
-#[test]
-fn dmrt_spares_one_hole_only_and_none_in_need() -> Done {
-    let mut heap = walled::<Dmrt>(8 << 20, &[256 << 10, 2040, 2040], &[1, 2])?;
-    ask(&mut heap, 9, 24)?;
-    assert!(heap.place(9) < heap.place(3), "the other one is as long");
-    // With a longer one above, the shorter one is cut as ever.
-    let mut heap = walled::<Dmrt>(8 << 20, &[256 << 10, 1016, 2040], &[1, 2])?;
-    ask(&mut heap, 9, 24)?;
-    assert!(heap.place(9) < heap.place(3));
-    // 2,560 B are left at the end: too few for the request and a gap.
-    let mut heap =
-        walled::<Dmrt>((256 << 10) + 16 + 32 + 2048 + 32 + 2560, &[256 << 10, 2040], &[1])?;
-    ask(&mut heap, 9, 1016)?;
-    assert!(heap.place(9) < heap.place(3), "the end is too short");
-    Ok(())
-}
-
-#[test]
-fn what_dmrt_spares_follows_the_end_of_the_heap() -> Done {
-    let mut heap = walled::<Dmrt>(8 << 20, &[256 << 10, 2040, 3 << 20], &[1])?;
-    let (hole, end) = (heap.place(3).map(|wall| wall - 2048), heap.place(5).map(|wall| wall + 32));
-    for id in 9..80 {
-        ask(&mut heap, id, 24)?;
-    }
-    assert_eq!(heap.place(9), end.map(|end| end + 2048), "a gap of the hole's length is left");
-    assert_eq!(heap.place(10), hole, "which now is cut");
-    assert_eq!(heap.place(73), hole.map(|hole| hole + 63 * 32), "to its end");
-    assert_eq!(heap.place(74), end.map(|end| end + 2048 + 32), "and the gap is spared");
-    Ok(())
-}
-
 #[test]
 fn dmrt_cuts_the_end_for_a_large_request_only_where_nothing_else_is_long_enough() -> Done {
     fn follows_the_hole<P: Policy>(size: u64) -> Result<bool, Fault> {

@@ -20,13 +20,16 @@
 //! cuts off the rounded length, which is found again, and pays for it inside every block. One look at the list's head
 //! nearly always finds the block just freed (`bench/NOTES.md`, "Fragmentation").
 //!
-//! **Ours, too**, and what `dmrt` does beyond the looks ([`DmrtParams::SPARING`]); each keeps a long hole long:
+//! **Ours, too**, and what `dmrt` does beyond the looks ([`DmrtParams::LOW`]):
 //!
-//! - a request of at most half the longest hole is cut from the region's free end instead, while that hole is short
-//!   beside the heap ([`Spare`]; the drawing there);
 //! - of the two blocks first in a list or bin the lower comes first, so that high ones have time to merge;
 //! - a large block gets its class's length: what is freed is found again by more requests;
 //! - worst fit cuts the region's free end, which always is the longest, only where the next list down has nothing.
+//!
+//! Until November 2026 `dmrt` also spared the longest hole: a request of at most half of it was cut from the region's free end. That
+//! kept a hole in a heap that is full, and cost that hole's length at the peak, again and again where the heap grows: 0.03 to 0.9 % of
+//! what was alive, on seven of eight programs on which it had not been chosen. Bounded so that it could not raise the
+//! peak (cut at the end only below the highest end so far) it kept no hole either, so it went (`bench/NOTES.md`, "Fragmentation").
 //!
 //! Two facts about the paper's, both tested. Up to 1 KiB a list of good fit holds one length only, so
 //! that below 2 MiB the paper's DmRT chooses the very blocks that good fit chooses: its bins save
@@ -41,11 +44,11 @@ use super::good_fit::GoodFitParams;
 use super::heap::BlockHeap;
 use super::index::{Census, FreeIndex, LongestTwo};
 use super::stack::Stack;
-use super::tags::{Block, Granules, MIN_BLOCK, TAG, Tags, View};
+use super::tags::{Block, Granules, TAG, Tags, View};
 use crate::check::Broken;
 use crate::machine::Probe;
 
-/// DmRT with both looks at four blocks, sparing long holes.
+/// DmRT with both looks at four blocks, low blocks first.
 pub type Dmrt = BlockHeap<DmrtLists<4, true>>;
 
 /// DmRT with both looks at four blocks, else the paper's.
@@ -77,55 +80,6 @@ pub struct DmrtParams {
     low_tops: bool,
     /// Whether large requests are rounded up to their size class, by less than 1/32.
     rounds_large: bool,
-    spare: Spare,
-}
-
-/// Which hole is spared: the longest below the region's free end, if no longer than this.
-///
-/// ```text
-///   |■■■|  hole  |■■|·|■■■■·■■■■■■■■■■■■■■■|         free end          |     ■ used  · short holes
-///                                           ↑ a request of at most half the hole, that fits no shorter one, is cut here,
-///   |■■■|  hole  |■■|·|■■■·■ beyond `reach` ■■■|  gap   |■|  free end     |     and with a gap where the hole lies far below
-/// ```
-///
-/// Where the heap is full but for short holes, the longest of them is what the next long request can have; cut up by
-/// small ones it soon is as short as the others. It costs its own length, once. A hole far below the end is cut all
-/// the same: what lay around it was made at one time and may be freed at one time, and what comes later into its midst
-/// would divide what then is free. A gap of its length takes over, near the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Spare {
-    /// No longer than that.
-    longest: Granules,
-    /// Nor than the heap over 2 to this power.
-    heap_log2: u32,
-    /// The hole is far below the free end from here on.
-    reach: Granules,
-}
-
-impl Spare {
-    const NONE: Spare = Spare { longest: Granules::new(0), heap_log2: 0, reach: Granules::new(0) };
-
-    /// Where `need` granules are cut, with which gap, instead of the hole of `size` at `hole`; `None`: from that.
-    #[inline]
-    fn instead<P: Probe>(
-        self,
-        view: &mut View<P>,
-        blocks: &Binned<1>,
-        (hole, size): (Block, Granules),
-        need: Granules,
-    ) -> Option<(Block, Granules)> {
-        if size > self.longest || size < need.plus(need) {
-            return None;
-        }
-        let end = blocks.end_beside_longest(view, hole)?;
-        let heap = end.granule() - view.tags().first().granule();
-        let has_room = view.size(end) >= need.plus(size).plus(MIN_BLOCK);
-        if size.count() > heap >> self.heap_log2 || !has_room {
-            return None;
-        }
-        let is_far = end.granule() - hole.granule() > self.reach.count();
-        Some((end, if is_far { size } else { Granules::default() }))
-    }
 }
 
 impl DmrtParams {
@@ -141,20 +95,13 @@ impl DmrtParams {
         large_fit: LargeFit::Head,
         low_tops: false,
         rounds_large: false,
-        spare: Spare::NONE,
     };
 
-    /// The paper's, sparing long holes; see the module. The bounds were chosen on recorded programs
-    /// (`bench/NOTES.md`, "Fragmentation").
-    pub const SPARING: DmrtParams = DmrtParams {
+    /// The paper's, but that it cuts low blocks before high ones; see the module.
+    pub const LOW: DmrtParams = DmrtParams {
         large_fit: LargeFit::HeadInside,
         low_tops: true,
         rounds_large: true,
-        spare: Spare {
-            longest: Granules::new((20 << 10) / 16),
-            heap_log2: 7,
-            reach: Granules::new(128 * (20 << 10) / 16),
-        },
         ..DmrtParams::PAPER
     };
 
@@ -200,14 +147,14 @@ impl DmrtParams {
 }
 
 /// The bins and lists of DmRT: 64 bins in one word, and good fit's lists above. `LOOK` is both looks of the
-/// `Default`, by which the registry makes one; `SPARES` says whether its other parameters are [`DmrtParams::SPARING`].
+/// `Default`, by which the registry makes one; `IS_LOW` says whether its other parameters are [`DmrtParams::LOW`].
 #[derive(Debug)]
-pub struct DmrtLists<const LOOK: u32, const SPARES: bool = false> {
+pub struct DmrtLists<const LOOK: u32, const IS_LOW: bool = false> {
     params: DmrtParams,
     blocks: Binned<1>,
 }
 
-impl<const LOOK: u32, const SPARES: bool> DmrtLists<LOOK, SPARES> {
+impl<const LOOK: u32, const IS_LOW: bool> DmrtLists<LOOK, IS_LOW> {
     /// No blocks yet. Give it to [`BlockHeap::with_index`].
     pub fn with(params: DmrtParams) -> Self {
         let lists = GoodFitParams::new(32, params.second_look).unwrap_or_default();
@@ -216,9 +163,9 @@ impl<const LOOK: u32, const SPARES: bool> DmrtLists<LOOK, SPARES> {
     }
 }
 
-impl<const LOOK: u32, const SPARES: bool> Default for DmrtLists<LOOK, SPARES> {
+impl<const LOOK: u32, const IS_LOW: bool> Default for DmrtLists<LOOK, IS_LOW> {
     fn default() -> Self {
-        let params = if SPARES { DmrtParams::SPARING } else { DmrtParams::PAPER };
+        let params = if IS_LOW { DmrtParams::LOW } else { DmrtParams::PAPER };
         Self::with(params.with_first_look(LOOK).with_second_look(LOOK))
     }
 }
@@ -226,7 +173,7 @@ impl<const LOOK: u32, const SPARES: bool> Default for DmrtLists<LOOK, SPARES> {
 // SAFETY: everything is delegated to bins and lists, which hold blocks inserted and not removed
 // since.
 #[expect(unsafe_code, reason = "a promise about links; no unsafe operation follows")]
-unsafe impl<const LOOK: u32, const SPARES: bool> FreeIndex for DmrtLists<LOOK, SPARES> {
+unsafe impl<const LOOK: u32, const IS_LOW: bool> FreeIndex for DmrtLists<LOOK, IS_LOW> {
     fn insert<P: Probe>(&mut self, view: &mut View<P>, block: Block, size: Granules) {
         self.blocks.insert(view, block, size);
     }
@@ -266,21 +213,6 @@ unsafe impl<const LOOK: u32, const SPARES: bool> FreeIndex for DmrtLists<LOOK, S
         let need = Granules::for_request(requested)?;
         let is_rounded = self.params.rounds_large && requested >= self.params.large;
         Some(if is_rounded { Class::rounded(need) } else { need })
-    }
-
-    #[inline]
-    fn place<P: Probe>(
-        &self,
-        view: &mut View<P>,
-        found: Block,
-        need: Granules,
-    ) -> (Block, Granules) {
-        if self.params.spare == Spare::NONE {
-            return (found, Granules::default());
-        }
-        let hole = (found, view.size(found));
-        let instead = self.params.spare.instead(view, &self.blocks, hole, need);
-        instead.unwrap_or((found, Granules::default()))
     }
 
     fn foresee_find(&self, need: Granules) -> Option<Block> {

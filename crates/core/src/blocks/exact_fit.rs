@@ -169,20 +169,6 @@ impl<const WORDS: usize> Binned<WORDS> {
         &self.lists
     }
 
-    /// The region's free end, if `hole` is the longest of all others as far as bins and lists tell: the only one of the
-    /// highest of them that holds anything but that end. O(1).
-    pub(super) fn end_beside_longest<P: Probe>(
-        &self,
-        view: &mut View<P>,
-        hole: Block,
-    ) -> Option<Block> {
-        let (end, next) = self.lists.end_and_next(view)?;
-        let highest =
-            || self.bins.highest().map(|bin| &self.bins.stacks[bin / COLUMNS][bin % COLUMNS]);
-        let stack = next.or_else(highest)?;
-        stack.holds_only(view, hole).then_some(end)
-    }
-
     fn is_binned(&self, size: Granules) -> bool {
         size <= self.longest
     }

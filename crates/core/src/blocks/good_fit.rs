@@ -149,19 +149,6 @@ impl SizeLists {
         self.find_long(view, need, most)
     }
 
-    /// The region's free end, where it is the longest block of all and alone in its list, and the next list down, if there
-    /// is one.
-    pub(super) fn end_and_next<P: Probe>(
-        &self,
-        view: &mut View<P>,
-    ) -> Option<(Block, Option<&Stack>)> {
-        let highest = self.occupied.highest()?;
-        let list = self.lists.get(highest);
-        let end = list.top().filter(|_| list.is_the_end_alone(view))?;
-        let below = self.occupied.below(view, highest);
-        Some((end, below.map(|class| self.lists.get(class))))
-    }
-
     /// Worst fit to the byte, by walking the highest list. O(blocks of one list).
     pub(super) fn find_longest<P: Probe>(
         &self,

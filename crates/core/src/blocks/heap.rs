@@ -179,9 +179,8 @@ impl<I: FreeIndex, T: Tally> BlockHeap<I, T> {
         if align.bytes() > super::GRANULE {
             return self.find_aligned(view, need, requested, align);
         }
-        let found = self.index.find_for(view, need, requested)?;
-        let (block, gap) = self.index.place(view, found, need);
-        Some(Spot { block, size: view.size(block), gap })
+        let block = self.index.find_for(view, need, requested)?;
+        Some(Spot { block, size: view.size(block), gap: Granules::default() })
     }
 
     /// A place for `need` granules whose payload is aligned. Asks the index twice: for a block of

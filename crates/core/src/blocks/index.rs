@@ -69,18 +69,6 @@ pub unsafe trait FreeIndex: Default {
         Granules::for_request(requested)
     }
 
-    /// From which block `need` is really cut, where that is not aligned, and how much of its lower end stays free: `found`
-    /// and nothing, or another block that is in the index, and nothing or a smallest block or more. Both fit in there.
-    #[inline(always)]
-    fn place<P: Probe>(
-        &self,
-        _view: &mut View<P>,
-        found: Block,
-        _need: Granules,
-    ) -> (Block, Granules) {
-        (found, Granules::default())
-    }
-
     /// The length of the longest block, zero when there is none.
     fn largest(&self, tags: &Tags) -> Granules;
 

@@ -53,11 +53,6 @@ impl Stack {
         }
     }
 
-    /// Whether it holds `block` and no other.
-    pub(super) fn holds_only<P: Probe>(&self, view: &mut View<P>, block: Block) -> bool {
-        self.top == Some(block) && view.link(block, DOWN).is_none()
-    }
-
     /// Whether it holds a single block, and that one ends where the region does.
     pub(super) fn is_the_end_alone<P: Probe>(&self, view: &mut View<P>) -> bool {
         let Some(top) = self.top else { return false };

@@ -27,33 +27,25 @@ pub struct Sample {
     pub area: f64,
 }
 
-/// The sub-centres of a quad, `n` by `n`, as a list of its own (a temporary of the caller).
-pub fn sub_centres(quad: &Quad, normal: Vec3, area: f64, n: usize) -> Vec<Sample> {
-    samples_at(quad, normal, area, n, |index| (index as f64 + 0.5) / n as f64)
-}
-
-/// Two by two samples at the nodes of Gauss's rule: their mean is right for cubic functions.
-fn gauss_samples(quad: &Quad) -> Vec<Sample> {
-    const NODE: f64 = 0.211_324_865_405_187_13; // (1 - 1 / sqrt 3) / 2
-    samples_at(quad, quad.normal(), quad.area(), 2, |index| [NODE, 1.0 - NODE][index])
-}
-
-fn samples_at(
-    quad: &Quad,
-    normal: Vec3,
-    area: f64,
-    n: usize,
-    place: impl Fn(usize) -> f64,
-) -> Vec<Sample> {
+/// Fills a list of the caller with the sub-centres of a quad, `n` by `n`.
+pub fn sub_centres(quad: &Quad, normal: Vec3, area: f64, n: usize, samples: &mut Vec<Sample>) {
     let share = area / (n * n) as f64;
-    let mut samples = Vec::with_capacity(n * n);
+    let place = |index: usize| (index as f64 + 0.5) / n as f64;
+    samples.clear();
     for row in 0..n {
         for column in 0..n {
             let point = quad.at(place(column), place(row));
             samples.push(Sample { point, normal, area: share });
         }
     }
-    samples
+}
+
+/// Two by two samples at the nodes of Gauss's rule: their mean is right for cubic functions.
+fn gauss_samples(quad: &Quad) -> [Sample; 4] {
+    const NODE: f64 = 0.211_324_865_405_187_13; // (1 - 1 / sqrt 3) / 2
+    let (normal, area) = (quad.normal(), quad.area() / 4.0);
+    [(NODE, NODE), (1.0 - NODE, NODE), (NODE, 1.0 - NODE), (1.0 - NODE, 1.0 - NODE)]
+        .map(|(u, v)| Sample { point: quad.at(u, v), normal, area })
 }
 
 /// Point-to-disc kernel between two sub-centres in units of 1 / area, made symmetric by taking

@@ -72,8 +72,6 @@ pub struct Light {
     pub gathered: RgbCell,
     /// What its links and those of its ancestors bring (leaves only).
     pub incident: RgbCell,
-    /// What of `incident` came straight from an emitter (leaves, after the last sweep).
-    pub direct: RgbCell,
     /// Emission plus reflection.
     pub radiosity: RgbCell,
     /// The factor by which [`super::closure`] scales all exchange with this leaf.
@@ -101,6 +99,8 @@ pub struct Element {
     pub light: Light,
     sides: [Side; 4],
     children: OnceLock<[Arc<Element>; 4]>,
+    /// Made for its first candidate, kept for all others.
+    sub_centres: OnceLock<Box<[Sample]>>,
     links: Mutex<Vec<Arc<Link>>>,
     /// Length of `links` after the last tidying: judges read it while they hold other lists.
     link_count: AtomicUsize,
@@ -178,6 +178,7 @@ impl Element {
             light,
             sides,
             children: OnceLock::new(),
+            sub_centres: OnceLock::new(),
             links: Mutex::new(Vec::new()),
             link_count: AtomicUsize::new(0),
             arriving: Mutex::new(Vec::new()),
@@ -189,9 +190,16 @@ impl Element {
         Quad { corners: std::array::from_fn(|index| self.corners[index].position) }
     }
 
-    /// Its sub-centres, as a list of their own.
-    pub fn sub_centres(&self) -> Vec<Sample> {
-        sub_centres(&self.quad(), self.normal, self.area, SUB_CENTRES)
+    /// Its sub-centres: a list of their own, made when they are first asked for.
+    pub fn sub_centres(&self) -> &[Sample] {
+        let samples = self.sub_centres.get_or_init(|| {
+            let mut samples = Vec::with_capacity(SUB_CENTRES * SUB_CENTRES);
+            sub_centres(&self.quad(), self.normal, self.area, SUB_CENTRES, &mut samples);
+            access::touch_list(&samples, true);
+            samples.into_boxed_slice()
+        });
+        access::touch_list(samples, false);
+        samples
     }
 
     /// The edges around it.

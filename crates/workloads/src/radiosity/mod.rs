@@ -13,7 +13,8 @@
 //! The program is also a load for allocators, after Cavin and Alonso, "Parallel management of
 //! large dynamic shared memory space" (534 surfaces, 20 iterations, 5,478 meshes; 120 MB allocated
 //! for 10 MB of useful data). Therefore **every patch, element, vertex, edge, link and task, and
-//! every temporary list, is an allocation of its own**; nothing is pooled or reused.
+//! every list, is an allocation of its own**; nothing is pooled. Sub-centres are not made anew for each
+//! candidate: an element keeps its list. (Until that was so, 402 MB were allocated for 9.5 MB alive; it is 60 for 11.)
 //!
 //! Invariant: within a phase the threads read only what the previous phase wrote, and lists
 //! filled by many threads are sorted by [`hierarchy::ElementKey`] before they are summed. So the
@@ -35,4 +36,5 @@ pub mod scenes;
 pub mod shading;
 pub mod solver;
 pub mod statistics;
+pub mod tone;
 pub mod visibility;

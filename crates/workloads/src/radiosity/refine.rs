@@ -6,14 +6,15 @@
 //! whose ends have few links; else the larger end is split: four new links, one freed.
 //!
 //! Every candidate is a real [`Link`], allocated before it is judged and freed when its children
-//! take over; the sub-centres, kernels and rays that judge it are temporary lists of their own.
+//! take over; the kernels that judge it are a temporary list of their own. Sub-centres are not made
+//! anew: an element keeps its own, a task ([`Desk`]) uses the lists of finer ones again.
 //! Refinement only reads light and lists that the previous phase wrote, and new links wait in the
 //! elements' `arriving` lists: the outcome does not depend on the threads.
 
 use super::form_factor::{
     Exchange, Sample, are_near, exchange, exchange_near, kernel, sub_centres,
 };
-use super::hierarchy::{Element, Hierarchy, Link, MAX_DEPTH, announce};
+use super::hierarchy::{Element, Hierarchy, Link, MAX_DEPTH, SUB_CENTRES, announce};
 use super::visibility::{LastOccluder, Occluders, Ray};
 use crate::access;
 use std::mem::{offset_of, size_of};
@@ -72,8 +73,16 @@ pub struct Refiner<'a> {
 /// A piece of work for a thread.
 struct Task {
     element: Arc<Element>,
+    desk: Desk,
+}
+
+/// What a task uses again for each candidate.
+#[derive(Default)]
+struct Desk {
     /// Occluders of neighbouring links are alike.
     last: LastOccluder,
+    /// Sub-centres of both ends for the second look.
+    finer: [Vec<Sample>; 2],
 }
 
 enum Verdict {
@@ -89,15 +98,15 @@ impl Refiner<'_> {
         hierarchy.begin_phase();
         rayon::scope(|scope| {
             for (index, patch) in hierarchy.patches.iter().enumerate() {
-                let task = Box::new(Task { element: patch.root.clone(), last: Default::default() });
+                let task = Box::new(Task { element: patch.root.clone(), desk: Desk::default() });
                 scope.spawn(move |_| {
                     let mut task = task;
                     for other in &hierarchy.patches[index + 1..] {
                         if may_see(&task.element, &other.root) {
                             task.element.attend(other.root.key);
                             access::mark(&*other.root, access::TASK);
-                            let link = self.link(&task.element, &other.root, &mut task.last);
-                            self.settle(link, &mut task.last);
+                            let link = self.link(&task.element, &other.root, &mut task.desk);
+                            self.settle(link, &mut task.desk);
                         }
                     }
                 });
@@ -112,7 +121,7 @@ impl Refiner<'_> {
         hierarchy.begin_phase();
         rayon::scope(|scope| {
             for element in hierarchy.linked() {
-                let task = Box::new(Task { element, last: LastOccluder::default() });
+                let task = Box::new(Task { element, desk: Desk::default() });
                 scope.spawn(move |_| self.refine_links_of(*task));
             }
         });
@@ -140,12 +149,12 @@ impl Refiner<'_> {
             link.mark_task(&task.element, &mut before);
             link.retired.store(true, Relaxed);
             self.tally.live.fetch_sub(1, Relaxed);
-            self.settle(link, &mut task.last);
+            self.settle(link, &mut task.desk);
         }
     }
 
     /// Announces a link, or whatever finer links replace it.
-    fn settle(&self, link: Arc<Link>, last: &mut LastOccluder) {
+    fn settle(&self, link: Arc<Link>, desk: &mut Desk) {
         let mut waiting = vec![link];
         while let Some(link) = waiting.pop() {
             match self.judge(&link) {
@@ -165,7 +174,7 @@ impl Refiner<'_> {
                     };
                     for child in split.split() {
                         if may_see(child, kept) {
-                            waiting.push(self.link(child, kept, last));
+                            waiting.push(self.link(child, kept, desk));
                         }
                     }
                 }
@@ -209,26 +218,13 @@ impl Refiner<'_> {
     }
 
     /// Allocates a link and estimates what it carries.
-    fn link(&self, one: &Arc<Element>, two: &Arc<Element>, last: &mut LastOccluder) -> Arc<Link> {
+    fn link(&self, one: &Arc<Element>, two: &Arc<Element>, desk: &mut Desk) -> Arc<Link> {
         let (a, b) = if one.key < two.key { (one, two) } else { (two, one) };
-        let (from, to) = (a.sub_centres(), b.sub_centres());
-        for (end, samples) in [(a, &from), (b, &to)] {
-            end.touch_corners();
-            access::touch_list(samples, true);
-            access::touch_list(samples, false);
-        }
-        let mut kernels = Vec::with_capacity(from.len() * to.len());
-        let apart = exchange(&from, &to, &mut kernels);
-        let (quad_a, quad_b) = (a.quad(), b.quad());
-        let Exchange { area, area_error } =
-            if are_near(&quad_a, &quad_b) { exchange_near(&quad_a, &quad_b) } else { apart };
-        let (visible, visible_error) = if area > 0.0 {
-            self.visibility([a, b], [&from, &to], &kernels, area, last)
-        } else {
-            (0.0, 0.0)
-        };
+        let mut kernels = Vec::with_capacity(SUB_CENTRES.pow(4));
+        let Exchange { area, area_error } = estimate(a, b, &mut kernels);
+        let (visible, visible_error) =
+            if area > 0.0 { self.visibility([a, b], &kernels, area, desk) } else { (0.0, 0.0) };
         self.tally.made.fetch_add(1, Relaxed);
-        access::touch_list(&kernels, true);
         let link = Arc::new(Link {
             a: a.clone(),
             b: b.clone(),
@@ -248,26 +244,33 @@ impl Refiner<'_> {
     fn visibility(
         &self,
         ends: [&Arc<Element>; 2],
-        samples: [&[Sample]; 2],
         kernels: &[f64],
         exchange: f64,
-        last: &mut LastOccluder,
+        desk: &mut Desk,
     ) -> (f64, f64) {
+        let Desk { last, finer } = desk;
         let smaller = ends[0].area.min(ends[1].area);
-        let pairs =
-            samples[0].iter().flat_map(|start| samples[1].iter().map(move |end| (start, end)));
+        let [from, to] = ends.map(|element| element.sub_centres());
+        let pairs = from.iter().flat_map(|start| to.iter().map(move |end| (start, end)));
         let weighed = pairs.zip(kernels).map(|((start, end), &weight)| (start, end, weight));
         let first = self.seen(ends, weighed, last);
         if first.visible > 0.0 || exchange <= DOUBTFUL_SHARE * smaller {
             return (first.visible, first.uncertainty());
         }
-        let second = self.second_look(ends, last);
+        let second = self.second_look(ends, finer, last);
         (second.visible, second.uncertainty())
     }
 
-    fn second_look(&self, ends: [&Arc<Element>; 2], last: &mut LastOccluder) -> Seen {
-        let [from, to] = ends
-            .map(|element| sub_centres(&element.quad(), element.normal, element.area, SECOND_LOOK));
+    fn second_look(
+        &self,
+        ends: [&Arc<Element>; 2],
+        finer: &mut [Vec<Sample>; 2],
+        last: &mut LastOccluder,
+    ) -> Seen {
+        for (samples, element) in finer.iter_mut().zip(ends) {
+            sub_centres(&element.quad(), element.normal, element.area, SECOND_LOOK, samples);
+        }
+        let [from, to] = &*finer;
         let some_of = |row: usize| to.iter().skip(row % 4).step_by(4);
         let pairs = from
             .iter()
@@ -303,6 +306,15 @@ impl Refiner<'_> {
         };
         Seen { visible, rays }
     }
+}
+
+/// What a link between `a` and `b` would exchange if nothing stood between them; `kernels` receives its shares.
+fn estimate(a: &Element, b: &Element, kernels: &mut Vec<f64>) -> Exchange {
+    [a, b].into_iter().for_each(Element::touch_corners);
+    let apart = exchange(a.sub_centres(), b.sub_centres(), kernels);
+    access::touch_list(kernels, true);
+    let (quad_a, quad_b) = (a.quad(), b.quad());
+    if are_near(&quad_a, &quad_b) { exchange_near(&quad_a, &quad_b) } else { apart }
 }
 
 /// What rays saw.

@@ -1,17 +1,20 @@
-//! A picture of the solution: rays from the camera, smooth light, soft shadows, tone mapping, PNG.
+//! A picture of the solution: rays from the camera, smooth light, soft shadows, PNG.
 //!
-//! With [`Quality::Final`] the indirect light is interpolated from the meshes, and the direct light
-//! is computed anew in every pixel by sampling the emitters (two-pass rendering; Shirley 1991):
-//! shadows are as sharp as their lamps make them, not as the meshes do. [`Quality::Smooth`] shows
-//! the vertices' light alone, [`Quality::Flat`] the meshes as solved.
+//! With [`Quality::Final`] the solution is only what the last reflection sees (two-pass rendering, final gathering: Reichert
+//! 1992): in every pixel the emitters are sampled, and all else in rays that leave the surface by the cosine law. Shadows
+//! are as sharp as their lamps make them, and where two things touch it is dark, however coarse the meshes there are.
+//! [`Quality::Smooth`] shows the vertices' light alone, [`Quality::Flat`] the meshes as solved.
+//!
+//! Neighbours: [`super::tone`] makes bytes of the light.
 
 use super::colour::Rgb;
 use super::form_factor::{Sample, kernel};
 use super::geometry::Vec3;
 use super::hierarchy::Patch;
 use super::scene::Camera;
-use super::shading::{Part, incident, interpolate, locate, shade_vertices};
+use super::shading::{interpolate, locate, shade_vertices};
 use super::solver::Solution;
+use super::tone;
 use super::visibility::{LastOccluder, Ray};
 use rayon::prelude::*;
 use std::io::{BufWriter, Write};
@@ -22,6 +25,8 @@ use thiserror::Error;
 const SUB_PIXELS: usize = 4;
 /// Shadow rays per pixel are about this many, spread over the emitters by their power.
 const SHADOW_RAYS: usize = 256;
+/// Rays that gather reflected light, for each ray of the camera.
+const GATHER_RAYS: usize = 12;
 
 /// How a surface point's light is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -30,7 +35,7 @@ pub enum Quality {
     Flat,
     /// Interpolated between vertices.
     Smooth,
-    /// Indirect light interpolated, direct light sampled per pixel.
+    /// Emitters and reflected light sampled in every pixel.
     Final,
 }
 
@@ -57,8 +62,7 @@ pub enum PictureError {
 
 /// Takes a picture `height` pixels high on the current rayon pool.
 pub fn render(solution: &Solution, camera: &Camera, height: usize, quality: Quality) -> Picture {
-    let part = if quality == Quality::Final { Part::Indirect } else { Part::All };
-    shade_vertices(&solution.hierarchy, part);
+    shade_vertices(&solution.hierarchy);
     let width = ((height as f64 * camera.aspect).round() as usize).max(1);
     let view = View::new(camera, width, height);
     let painter = Painter { solution, emitters: emitters(solution), quality };
@@ -123,6 +127,7 @@ impl Painter<'_> {
     fn pixel(&self, view: &View, x: usize, y: usize) -> Rgb {
         let mut noise = Noise::at(x, y);
         let mut last = LastOccluder::default();
+        let turn = [noise.next(), noise.next()];
         let mut sum = Rgb::BLACK;
         for stratum in 0..SUB_PIXELS * SUB_PIXELS {
             let cell = (stratum % SUB_PIXELS, stratum / SUB_PIXELS);
@@ -130,7 +135,7 @@ impl Painter<'_> {
             let dx = place(cell.0, noise.next());
             let dy = place(cell.1, noise.next());
             let ray = view.ray(x as f64 + dx, y as f64 + dy);
-            sum += self.radiance(&ray, stratum, &mut noise, &mut last);
+            sum += self.radiance(&ray, stratum, turn, &mut noise, &mut last);
         }
         sum * (1.0 / (SUB_PIXELS * SUB_PIXELS) as f64)
     }
@@ -139,6 +144,7 @@ impl Painter<'_> {
         &self,
         ray: &Ray,
         stratum: usize,
+        turn: [f64; 2],
         noise: &mut Noise,
         last: &mut LastOccluder,
     ) -> Rgb {
@@ -150,14 +156,32 @@ impl Painter<'_> {
         let point = ray.from + ray.way * hit.at;
         let (leaf, u, v) = locate(patch, point);
         let light = match self.quality {
-            Quality::Flat => incident(leaf, Part::All),
+            Quality::Flat => leaf.light.incident.get(),
             Quality::Smooth => interpolate(leaf, u, v),
             Quality::Final => {
                 let receiver = Sample { point, normal: leaf.normal, area: 0.0 };
-                interpolate(leaf, u, v) + self.direct(&receiver, patch, stratum, noise, last)
+                self.reflected(&receiver, stratum, turn)
+                    + self.direct(&receiver, patch, stratum, noise, last)
             }
         };
         patch.reflectance * light
+    }
+
+    /// Light that was reflected at least once: the mean over rays by the cosine law, of what the surfaces that they
+    /// meet reflect. The rays of one pixel are one sequence of low discrepancy (Roberts 2018), turned by `turn`.
+    fn reflected(&self, receiver: &Sample, stratum: usize, turn: [f64; 2]) -> Rgb {
+        let mut sum = Rgb::BLACK;
+        for shot in 0..GATHER_RAYS {
+            let at = (stratum * GATHER_RAYS + shot) as f64;
+            let place =
+                [turn[0] + at * 0.754_877_666_246_693, turn[1] + at * 0.569_840_290_998_053];
+            let ray = Ray { from: receiver.point, way: cosine_way(receiver.normal, place) };
+            let Some(hit) = self.solution.occluders.first_front(&ray) else { continue };
+            let patch = self.solution.hierarchy.patch(hit.patch);
+            let (leaf, u, v) = locate(patch, ray.from + ray.way * hit.at);
+            sum += patch.reflectance * interpolate(leaf, u, v);
+        }
+        sum * (1.0 / GATHER_RAYS as f64)
     }
 
     /// Light that comes straight from the emitters; `stratum` is the camera ray's number, which
@@ -201,11 +225,24 @@ impl Painter<'_> {
     }
 }
 
+/// The direction on the side of `normal` that belongs to a place of the unit square (whose borders are joined): as
+/// many per solid angle as the cosine to the normal is large.
+fn cosine_way(normal: Vec3, place: [f64; 2]) -> Vec3 {
+    let aside =
+        if normal.x.abs() < 0.6 { Vec3::new(1.0, 0.0, 0.0) } else { Vec3::new(0.0, 1.0, 0.0) };
+    let across = normal.cross(aside).unit();
+    let along = normal.cross(across);
+    let [squared, turn] = place.map(f64::fract);
+    let (sine, cosine) = (turn * std::f64::consts::TAU).sin_cos();
+    let radius = squared.sqrt();
+    across * (radius * cosine) + along * (radius * sine) + normal * (1.0 - squared).sqrt()
+}
+
 /// A short stream of numbers in 0..1 that a pixel's place decides (SplitMix64).
-struct Noise(u64);
+pub(super) struct Noise(u64);
 
 impl Noise {
-    fn at(x: usize, y: usize) -> Noise {
+    pub fn at(x: usize, y: usize) -> Noise {
         Noise((y as u64) << 32 | x as u64)
     }
 
@@ -217,7 +254,7 @@ impl Noise {
         mixed ^ mixed >> 31
     }
 
-    fn next(&mut self) -> f64 {
+    pub fn next(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -227,41 +264,6 @@ impl Noise {
 }
 
 impl Picture {
-    /// The picture as 8-bit sRGB. Exposure follows the picture's own light; the curve is straight
-    /// in the dark and bends towards white; a little noise hides the 8-bit steps.
-    pub fn tone_mapped(&self) -> Vec<u8> {
-        let exposure = self.white_balance() * self.exposure();
-        let mut bytes = Vec::with_capacity(self.pixels.len() * 3);
-        for (index, pixel) in self.pixels.iter().enumerate() {
-            let mut noise = Noise::at(index % self.width, index / self.width);
-            let dither = noise.next() - 0.5;
-            for channel in (exposure * *pixel).0 {
-                let coded = gamma_coded(shoulder(channel)) * 255.0 + dither;
-                bytes.push(coded.round().clamp(0.0, 255.0) as u8);
-            }
-        }
-        bytes
-    }
-
-    /// What an eye does to the colour of a room's light: halfway to white.
-    fn white_balance(&self) -> Rgb {
-        let sum = self.pixels.iter().fold(Rgb::BLACK, |sum, &pixel| sum + pixel);
-        let grey = sum.luminance();
-        sum.map(|channel| if channel > 0.0 { (grey / channel).sqrt() } else { 1.0 })
-    }
-
-    /// Puts the lit surfaces (90 % of the pixels are darker) at a bright grey.
-    fn exposure(&self) -> f64 {
-        let mut light: Vec<f64> =
-            self.pixels.iter().map(|pixel| pixel.luminance()).filter(|&l| l > 0.0).collect();
-        if light.is_empty() {
-            return 1.0;
-        }
-        let rank = (light.len() - 1) * 9 / 10;
-        let (_, bright, _) = light.select_nth_unstable_by(rank, f64::total_cmp);
-        0.72 / *bright
-    }
-
     /// Writes a PNG under a temporary name beside `path`, and renames it when it is whole.
     ///
     /// # Errors
@@ -289,7 +291,7 @@ impl Picture {
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_source_srgb(png::SrgbRenderingIntent::Perceptual);
         let mut writer = encoder.write_header().map_err(encode_error)?;
-        writer.write_image_data(&self.tone_mapped()).map_err(encode_error)?;
+        writer.write_image_data(&tone::mapped(self)).map_err(encode_error)?;
         writer.finish().map_err(encode_error)?;
         file.flush().map_err(|reason| write_error(path, reason))
     }
@@ -299,13 +301,27 @@ fn write_error(path: &Path, reason: std::io::Error) -> PictureError {
     PictureError::Write { path: path.display().to_string(), reason }
 }
 
-/// Straight up to a knee, then an exponential approach to 1 with the same slope.
-fn shoulder(light: f64) -> f64 {
-    const KNEE: f64 = 0.55;
-    if light <= KNEE { light } else { 1.0 - (1.0 - KNEE) * (-(light - KNEE) / (1.0 - KNEE)).exp() }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The sRGB transfer curve.
-fn gamma_coded(light: f64) -> f64 {
-    if light <= 0.003_130_8 { 12.92 * light } else { 1.055 * light.powf(1.0 / 2.4) - 0.055 }
+    #[test]
+    fn ways_follow_the_cosine_law() {
+        let normal = Vec3::new(0.36, 0.48, 0.8);
+        let count = 10_000;
+        let ways = (0..count).map(|at| {
+            let at = f64::from(at);
+            cosine_way(normal, [at * 0.754_877_666_246_693, at * 0.569_840_290_998_053])
+        });
+        let (mut sum, mut squares) = (Vec3::default(), 0.0);
+        for way in ways {
+            assert!((way.length() - 1.0).abs() < 1e-12 && way.dot(normal) >= 0.0);
+            sum = sum + way;
+            squares += way.dot(normal).powi(2);
+        }
+        // Of the density cos / pi on the hemisphere the mean is 2/3 of the normal, that of squared cosines 1/2.
+        let mean = sum * (1.0 / f64::from(count));
+        assert!((mean - normal * (2.0 / 3.0)).length() < 1e-3, "{mean:?}");
+        assert!((squares / f64::from(count) - 0.5).abs() < 1e-3);
+    }
 }

@@ -66,35 +66,14 @@ pub struct Scene {
 #[derive(Debug, Error, PartialEq)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum SceneError {
-    #[error("the scene has no polygon; add at least one [[polygon]]")]
+    #[error("the scene has no polygon; add at least one")]
     Empty,
     #[error("the scene has {0} polygons; at most {MAX_POLYGONS} can be solved")]
     TooMany(usize),
-    #[error("no polygon emits light; give the material of at least one polygon an `emission`")]
-    Dark,
-    #[error("polygon {polygon} has {count} vertices; it needs at least 3")]
-    TooFewVertices { polygon: String, count: usize },
-    #[error("polygon {polygon}, vertex {vertex}: a coordinate is not a finite number")]
-    NotFinite { polygon: String, vertex: usize },
-    #[error(
-        "polygon {polygon} has no area (its vertices coincide or lie on one line), or too large a one"
-    )]
-    NoArea { polygon: String },
-    #[error(
-        "polygon {polygon} is not planar: vertex {vertex} lies {share_percent:.2} % of the \
-         polygon's size off its plane (allowed: {:.1} %); split it into triangles",
-        PLANAR_TOLERANCE * 100.0
-    )]
-    NotPlanar { polygon: String, vertex: usize, share_percent: f64 },
-    #[error(
-        "polygon {polygon} is not convex at vertex {vertex}, or crosses itself; split it into \
-         convex parts"
-    )]
-    NotConvex { polygon: String, vertex: usize },
-    #[error("polygon {polygon}: vertex {vertex} lies where the one before it does; leave it out")]
-    Repeated { polygon: String, vertex: usize },
-    #[error("polygon {polygon} uses material `{material}`, which the scene does not define")]
-    UnknownMaterial { polygon: String, material: String },
+    #[error("no polygon emits light; give the material of at least one polygon an {0}")]
+    Dark(&'static str),
+    #[error("polygon {title}{reason}")]
+    Polygon { index: usize, title: String, reason: PolygonError },
     #[error(
         "material `{material}`: the reflectance must lie between 0 and below 1 (a surface cannot \
          reflect more than it receives)"
@@ -106,11 +85,64 @@ pub enum SceneError {
     Camera(&'static str),
 }
 
+/// What is wrong with a polygon; vertices count from 1.
+#[derive(Debug, Error, PartialEq)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum PolygonError {
+    #[error(" has {0} vertices; it needs at least 3")]
+    TooFewVertices(usize),
+    #[error(", vertex {vertex}: a coordinate is not a finite number")]
+    NotFinite { vertex: usize },
+    #[error(
+        " has no area (its vertices coincide or lie on one line), or too large a one; remove it, or \
+         move its vertices"
+    )]
+    NoArea,
+    #[error(
+        " is not planar: vertex {vertex} lies {share_percent:.2} % of the polygon's size off its \
+         plane (allowed: {:.1} %); split it into triangles",
+        PLANAR_TOLERANCE * 100.0
+    )]
+    NotPlanar { vertex: usize, share_percent: f64 },
+    #[error(" is not convex at vertex {vertex}, or crosses itself; split it into convex parts")]
+    NotConvex { vertex: usize },
+    #[error(": vertex {vertex} lies where the one before it does; leave it out")]
+    Repeated { vertex: usize },
+    #[error(" uses material `{0}`, which the scene does not define")]
+    UnknownMaterial(String),
+    #[error(
+        " has no material; write `usemtl NAME` before it, with a NAME that a file named by `mtllib` \
+         defines"
+    )]
+    NoMaterial,
+}
+
+impl PolygonError {
+    /// The vertex that it names.
+    pub fn vertex(&self) -> Option<usize> {
+        match self {
+            PolygonError::NotFinite { vertex }
+            | PolygonError::NotPlanar { vertex, .. }
+            | PolygonError::NotConvex { vertex }
+            | PolygonError::Repeated { vertex } => Some(*vertex),
+            _ => None,
+        }
+    }
+
+    /// The same as an error of the scene in which the polygon is the `index`-th.
+    pub(super) fn of(self, index: usize, surface: &str) -> SceneError {
+        SceneError::Polygon { index, title: title(index, surface), reason: self }
+    }
+}
+
 impl Scene {
     /// Checks a scene.
     ///
     /// # Errors
     /// The first thing that makes it impossible to solve or to look at.
+    ///
+    /// # Panics
+    /// If a polygon's material is none of `materials`.
     pub fn new(
         name: &str,
         closed: bool,
@@ -127,17 +159,11 @@ impl Scene {
             return Err(SceneError::TooMany(polygons.len()));
         }
         for (index, polygon) in polygons.iter().enumerate() {
-            check_polygon(index, polygon)?;
-            if polygon.material >= materials.len() {
-                let material = format!("#{}", polygon.material);
-                return Err(SceneError::UnknownMaterial {
-                    polygon: title(index, polygon),
-                    material,
-                });
-            }
+            check_polygon(&polygon.vertices)
+                .map_err(|reason| reason.of(index, &polygon.surface))?;
         }
         if !polygons.iter().any(|polygon| materials[polygon.material].emission.sum() > 0.0) {
-            return Err(SceneError::Dark);
+            return Err(SceneError::Dark("`emission`"));
         }
         Ok(Scene { name: name.to_owned(), closed, camera, materials, polygons })
     }
@@ -167,11 +193,12 @@ fn corner_quads(vertices: &[Vec3]) -> impl Iterator<Item = Quad> + '_ {
     })
 }
 
-pub(super) fn title(index: usize, polygon: &Polygon) -> String {
+fn title(index: usize, surface: &str) -> String {
     let number = index + 1;
-    match polygon.surface.as_str() {
-        nameless if nameless == format!("polygon {number}") => number.to_string(),
-        surface => format!("{number} (`{surface}`)"),
+    if surface == format!("polygon {number}") {
+        number.to_string()
+    } else {
+        format!("{number} (`{surface}`)")
     }
 }
 
@@ -204,41 +231,41 @@ fn check_material(material: &Material) -> Result<(), SceneError> {
     Ok(())
 }
 
-fn check_polygon(index: usize, polygon: &Polygon) -> Result<(), SceneError> {
-    let vertices = &polygon.vertices;
-    let name = || title(index, polygon);
+fn check_polygon(vertices: &[Vec3]) -> Result<(), PolygonError> {
     if vertices.len() < 3 {
-        return Err(SceneError::TooFewVertices { polygon: name(), count: vertices.len() });
+        return Err(PolygonError::TooFewVertices(vertices.len()));
     }
     if let Some(vertex) = vertices.iter().position(|vertex| !vertex.is_finite()) {
-        return Err(SceneError::NotFinite { polygon: name(), vertex: vertex + 1 });
+        return Err(PolygonError::NotFinite { vertex: vertex + 1 });
     }
     let size = vertices.iter().map(|&vertex| (vertex - vertices[0]).length()).fold(0.0, f64::max);
     let area = vector_area(vertices);
     // Written so that an overflow to infinity or no-number is refused, too.
     let has_area = area.length() > 1e-9 * size * size && area.is_finite() && size > 0.0;
     if !has_area {
-        return Err(SceneError::NoArea { polygon: name() });
+        return Err(PolygonError::NoArea);
     }
     let normal = area.unit();
+    check_planar(vertices, normal, size)?;
+    let before = |vertex: usize| vertices[(vertex + vertices.len() - 1) % vertices.len()];
+    let is_repeated = |vertex: usize| (vertices[vertex] - before(vertex)).length() <= 1e-9 * size;
+    if let Some(vertex) = (0..vertices.len()).find(|&vertex| is_repeated(vertex)) {
+        return Err(PolygonError::Repeated { vertex: vertex + 1 });
+    }
+    check_convex(vertices, normal, size)
+        .map_err(|vertex| PolygonError::NotConvex { vertex: vertex + 1 })
+}
+
+fn check_planar(vertices: &[Vec3], normal: Vec3, size: f64) -> Result<(), PolygonError> {
     let centre = vertices.iter().fold(Vec3::default(), |sum, &vertex| sum + vertex)
         * (1.0 / vertices.len() as f64);
     for (vertex, &corner) in vertices.iter().enumerate() {
         let off = ((corner - centre).dot(normal) / size).abs();
         if off > PLANAR_TOLERANCE {
-            let (polygon, vertex, share_percent) = (name(), vertex + 1, off * 100.0);
-            return Err(SceneError::NotPlanar { polygon, vertex, share_percent });
+            return Err(PolygonError::NotPlanar { vertex: vertex + 1, share_percent: off * 100.0 });
         }
     }
-    let before = |vertex: usize| vertices[(vertex + vertices.len() - 1) % vertices.len()];
-    let mut repeated = vertices.iter().enumerate();
-    if let Some((vertex, _)) =
-        repeated.find(|&(vertex, &corner)| (corner - before(vertex)).length() <= 1e-9 * size)
-    {
-        return Err(SceneError::Repeated { polygon: name(), vertex: vertex + 1 });
-    }
-    check_convex(vertices, normal, size)
-        .map_err(|vertex| SceneError::NotConvex { polygon: name(), vertex: vertex + 1 })
+    Ok(())
 }
 
 /// Every corner turns left, and all of them together turn once; else the offending vertex.

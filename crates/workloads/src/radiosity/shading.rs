@@ -11,26 +11,8 @@ use super::geometry::Vec3;
 use super::hierarchy::{Edge, Element, Hierarchy, Patch};
 use std::sync::Arc;
 
-/// Which part of the incident light is interpolated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// All of it.
-    All,
-    /// What was reflected at least once.
-    Indirect,
-}
-
-/// Incident light at a leaf.
-pub fn incident(element: &Element, part: Part) -> Rgb {
-    let light = &element.light;
-    match part {
-        Part::All => light.incident.get(),
-        Part::Indirect => (light.incident.get() - light.direct.get()).max(Rgb::BLACK),
-    }
-}
-
 /// Computes all vertices' light.
-pub fn shade_vertices(hierarchy: &Hierarchy, part: Part) {
+pub fn shade_vertices(hierarchy: &Hierarchy) {
     let mut leaves: Vec<&Arc<Element>> = Vec::new();
     hierarchy.leaves(|_, element| leaves.push(element));
     for vertex in leaves.iter().flat_map(|leaf| &leaf.corners) {
@@ -39,7 +21,7 @@ pub fn shade_vertices(hierarchy: &Hierarchy, part: Part) {
     }
     for leaf in &leaves {
         let weight = leaf.area * leaf.light.row.get().clamp(0.0, 1.0).powi(2);
-        let light = incident(leaf, part) * weight;
+        let light = leaf.light.incident.get() * weight;
         for vertex in &leaf.corners {
             vertex.shade.set(vertex.shade.get() + light);
             vertex.weight.set(vertex.weight.get() + weight);
@@ -108,7 +90,7 @@ mod tests {
             leaf.light.incident.set(Rgb::grey(next * next));
             leaf.light.row.set(1.0);
         });
-        shade_vertices(&hierarchy, Part::All);
+        shade_vertices(&hierarchy);
         for along in [0.1, 0.2, 0.25, 0.4] {
             for (u, v, du, dv) in [(0.5, along, 1e-9, 0.0), (along, 0.5, 0.0, 1e-9)] {
                 let at = |u: f64, v: f64| {

@@ -227,8 +227,6 @@ impl Solver<'_> {
             }
             power = now;
         }
-        let hierarchy = &self.hierarchy;
-        self.statistics.time(Phase::Direct, || split_direct(hierarchy));
     }
 
     /// What there is, without a word on its physics.
@@ -298,17 +296,6 @@ fn reflect(patch: &Patch, element: &Element, gathered: Rgb) -> Rgb {
     light.incident.set(incident);
     light.radiosity.set(radiosity);
     radiosity * correction
-}
-
-/// Notes what of each leaf's incident light came straight from an emitter.
-fn split_direct(hierarchy: &Hierarchy) {
-    push_pull(hierarchy, |patch, element, _| patch.emission * element.light.correction.get());
-    gather(hierarchy);
-    push_pull(hierarchy, |_, element, gathered| {
-        let light = &element.light;
-        light.direct.set(gathered * light.correction.get());
-        light.radiosity.get() * light.correction.get()
-    });
 }
 
 #[cfg(test)]

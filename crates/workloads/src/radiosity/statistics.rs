@@ -25,8 +25,6 @@ pub enum Phase {
     PushPull,
     /// Scaling rows.
     Closure,
-    /// Separating direct from indirect light.
-    Direct,
     /// Taking the picture.
     Picture,
 }
@@ -46,8 +44,6 @@ pub struct Seconds {
     pub push_pull: f64,
     /// See [`Phase::Closure`].
     pub closure: f64,
-    /// See [`Phase::Direct`].
-    pub direct: f64,
     /// See [`Phase::Picture`].
     pub picture: f64,
 }
@@ -61,7 +57,6 @@ impl Seconds {
             Phase::Gather => &mut self.gather,
             Phase::PushPull => &mut self.push_pull,
             Phase::Closure => &mut self.closure,
-            Phase::Direct => &mut self.direct,
             Phase::Picture => &mut self.picture,
         }
     }
@@ -73,7 +68,6 @@ impl Seconds {
             + self.gather
             + self.push_pull
             + self.closure
-            + self.direct
             + self.picture
     }
 }

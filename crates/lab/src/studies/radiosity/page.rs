@@ -7,6 +7,7 @@ use crate::report::lines::{Axis, LineChart, Series};
 use crate::report::scale::Unit;
 use crate::report::sheet;
 use crate::shared_heap::SCHEMES;
+use crate::studies::claims;
 
 /// The whole page. `command` is what made it.
 pub fn page(results: &Results, command: &str) -> String {
@@ -27,6 +28,7 @@ pub fn page(results: &Results, command: &str) -> String {
          ways that the paper names, stand in for them.",
         "",
     );
+    claims::section(&mut out, &super::claims::claims(results), command);
     figure_1(&mut out, results, command);
     speed_up(&mut out, results, command);
     stand_ins(&mut out, results, command);
@@ -69,9 +71,8 @@ fn figure_1(out: &mut String, results: &Results, command: &str) {
     Figure {
         id: "profile",
         title: "Live bytes over bytes allocated (534 surfaces, 20 iterations)",
-        lead: "From the recorded trace: the same whatever allocator serves it. Ours allocates more \
-               temporary lists for the same useful data, because every candidate link brings the lists \
-               that judge it.",
+        lead: "From the recorded trace: the same whatever allocator serves it. What does not stay are candidate \
+               links with the list that judges each, tasks, and lists that grew.",
         drawing: &(chart.draw() + &table),
         table: "",
         command,

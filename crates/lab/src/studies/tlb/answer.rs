@@ -1,12 +1,19 @@
 //! The study's answer, for page and terminal.
 
 use super::caches::{CacheUse, REST, WHOLE};
-use super::tables::{Cell, Results};
+use super::claims::{claims, classes};
+use super::tables::{Cell, Results, Share};
+use crate::studies::claims::counted;
+use crate::studies::class::{self, Class};
 
 impl Results {
     /// The answer in a few sentences, for page and terminal.
     pub fn answer(&self) -> Vec<String> {
-        let mut answer = Vec::new();
+        let mut answer = vec![
+            "A processor keeps the places of the pages that it used last in a small table (the TLB, translation \
+             lookaside buffer); what it does not find there is a miss, and costs it hundreds of cycles."
+                .to_owned(),
+        ];
         for share in &self.table {
             let (Some(one), Some(sixteen), Some(most)) =
                 (share.misses.first(), share.misses.get(3), share.misses.last())
@@ -30,7 +37,7 @@ impl Results {
             answer.push(format!(
                 "{} TLB entries a processor: misses of 16 KiB pages change by {:+.0} % with 16 \
                  processors and {:+.0} % with 40 (published: -34 and -46); 1 MiB pages save {:.0} % of the misses and \
-                 {:.0} % of the time on one (published: 69 and 22).",
+                 {:.0} % of the time on one (published: 69 and 22; the cost of a miss was chosen by the 22).",
                 64 / share.divisor,
                 change(sixteen),
                 change(most),
@@ -40,7 +47,20 @@ impl Results {
         }
         answer.extend(self.on_caches());
         answer.extend(self.on_packing());
+        let of_text = counted(&claims(self));
+        answer.push(format!("Of what the paper says, within a tenth of its figures: {of_text}."));
+        answer.push(format!("Of the cells of its Table 1: {}.", self.on_cells()));
         answer
+    }
+
+    /// How many cells of Table 1 are near, with all entries of the TLB.
+    fn on_cells(&self) -> String {
+        let shares = self.table.iter().filter(|share| share.divisor == 1);
+        let of = |share: &Share| {
+            classes(share, &share.misses).into_iter().chain(classes(share, &share.time))
+        };
+        let all: Vec<Class> = shares.flat_map(of).flatten().collect();
+        class::counted(all.into_iter())
     }
 
     /// Whether the caches hit while pages miss, as the paper says: of heap objects' words, and of all loads and

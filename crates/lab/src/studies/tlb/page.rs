@@ -2,6 +2,7 @@
 //!
 //! Invariant: as of every report, no network and no script; a published number never stands without ours.
 
+use super::claims::{claims, classes};
 use super::packing::Packing;
 use super::tables::{COSTS, Cell as Beside, Results, Row, SHARINGS, Share};
 use crate::human;
@@ -9,6 +10,8 @@ use crate::report::html::{self, Cell, Escaped, Figure};
 use crate::report::lines::{Axis, LineChart, Series};
 use crate::report::scale::Unit;
 use crate::report::sheet;
+use crate::studies::claims::section;
+use crate::studies::class::Class;
 use std::fmt::Write;
 
 /// The whole page. `command` is what made it.
@@ -16,7 +19,7 @@ pub fn page(results: &Results, command: &str) -> String {
     let page = Page { results, command };
     let mut out = sheet::open(
         "study tlb",
-        "Page sizes and the TLB: published and ours",
+        "Longer pages, fewer misses: published and ours",
         &page.in_short(),
         &results.answer(),
         "Ours is simulated: a recorded run of our own radiosity program, placed by a policy, on a model of \
@@ -24,6 +27,7 @@ pub fn page(results: &Results, command: &str) -> String {
          public.",
         "",
     );
+    section(&mut out, &claims(results), command);
     page.table_1(&mut out);
     page.caches(&mut out);
     page.sharing(&mut out);
@@ -56,8 +60,8 @@ impl Page<'_> {
         let _ = write!(
             out,
             "<h2 id=\"table-1\">Table 1: misses and time</h2><p>The unit of ours is chosen so that the \
-             first cell (one processor, 16 KiB pages) equals the published one; every other cell is \
-             a prediction. Our objects are {}; 64 entries reach 2 MiB of 16 KiB pages and 128 MiB of 1 MiB \
+             first cell (one processor, 16 KiB pages) equals the published one, so that cell is fitted; every \
+             other cell is a prediction, which holds within a tenth. Our objects are {}; 64 entries reach 2 MiB of 16 KiB pages and 128 MiB of 1 MiB \
              pages. How large the published scene was is not said. Half or a quarter of the entries is \
              like twice or four times the data against all of them.</p>",
             human::bytes(self.results.sample.live_bytes)
@@ -153,6 +157,7 @@ impl Page<'_> {
             rows.push(row_of(&format!("{page}, published"), get(share), |cell| cell.published, 0));
             rows.push(row_of(&format!("{page}, ours"), get(share), |cell| Some(cell.ours), 0));
             rows.push(row_of(&format!("{page}, ratio"), get(share), |cell| cell.ratio, 2));
+            rows.push(verdicts_of(&format!("{page}, verdict"), &classes(share, get(share))));
         }
         let chart = LineChart {
             id: format!("{what}-{divisor}"),
@@ -168,7 +173,7 @@ impl Page<'_> {
         Figure {
             id: &format!("figure-{what}-{divisor}"),
             title: &format!("{title} ({reach})"),
-            lead: "Published and ours, and ours over published.",
+            lead: "Published and ours, ours over published, and what that is worth.",
             drawing: &(chart.draw() + &table),
             table: "",
             command: self.command,
@@ -453,6 +458,17 @@ impl Page<'_> {
         );
         out.push_str("</dl></figure>");
     }
+}
+
+fn verdicts_of(name: &str, classes: &[Option<Class>]) -> Vec<Cell> {
+    let mut row = vec![Cell::text(name)];
+    row.extend(classes.iter().map(|class| match class {
+        Some(Class::Holds) => Cell { best: true, ..Cell::text("holds") },
+        Some(Class::Fails) => Cell::text("fails"),
+        Some(class) => Cell::text(class.name()),
+        None => Cell::text("–"),
+    }));
+    row
 }
 
 fn row_of(

@@ -1,6 +1,13 @@
 //! The published form factors, by both estimators, with the digits each reaches.
 
 use super::*;
+
+/// A list of its own.
+fn sub_centres_of(quad: &Quad, n: usize) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    sub_centres(quad, quad.normal(), quad.area(), n, &mut samples);
+    samples
+}
 use crate::radiosity::scenes::unit_cube;
 
 const PARALLEL: f64 = 0.199825;
@@ -12,7 +19,7 @@ fn faces() -> [Quad; 6] {
 }
 
 fn by_discs(from: &Quad, to: &Quad, n: usize) -> f64 {
-    let samples = |quad: &Quad| sub_centres(quad, quad.normal(), quad.area(), n);
+    let samples = |quad: &Quad| sub_centres_of(quad, n);
     exchange(&samples(from), &samples(to), &mut Vec::new()).area / from.area()
 }
 
@@ -56,7 +63,7 @@ fn elements(quad: &Quad, n: usize) -> Vec<Quad> {
 
 /// What the solver makes of two squares that are cut into `n` by `n` elements.
 fn by_links(from: &Quad, to: &Quad, n: usize) -> f64 {
-    let samples = |quad: &Quad| sub_centres(quad, quad.normal(), quad.area(), 2);
+    let samples = |quad: &Quad| sub_centres_of(quad, 2);
     let mut sum = 0.0;
     for a in elements(from, n) {
         for b in elements(to, n) {
@@ -111,7 +118,7 @@ fn the_exchange_is_reciprocal_to_the_last_bit() {
         Quad { corners: [corner(0.2, 0.2), corner(0.5, 0.2), corner(0.5, 0.4), corner(0.2, 0.4)] };
     let [_, ceiling, wall, ..] = faces();
     for other in [ceiling, wall] {
-        let samples = |quad: &Quad| sub_centres(quad, quad.normal(), quad.area(), 1);
+        let samples = |quad: &Quad| sub_centres_of(quad, 1);
         let one = exchange(&samples(&small), &samples(&other), &mut Vec::new());
         let two = exchange(&samples(&other), &samples(&small), &mut Vec::new());
         assert!(one.area > 0.0);

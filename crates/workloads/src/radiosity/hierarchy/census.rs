@@ -35,7 +35,7 @@ pub enum Object {
     },
     /// A link.
     Link,
-    /// An element's list of links.
+    /// An element's list of links, or of sub-centres.
     List,
     /// An edge.
     Edge,
@@ -64,6 +64,9 @@ impl Hierarchy {
             let list = links.capacity() * size_of::<Arc<Link>>();
             if list > 0 {
                 say(Object::List, (links.as_ptr() as usize, list));
+            }
+            if let Some(samples) = element.sub_centres.get() {
+                say(Object::List, (samples.as_ptr() as usize, size_of_val(&**samples)));
             }
             let own = links.iter().filter(|link| link.a.key == element.key);
             own.for_each(|link| say(Object::Link, shared(link)));

@@ -28,6 +28,44 @@ fn with(vertices: &str) -> Result<Scene, SceneFileError> {
 fn refused(vertices: &str, words: &str) {
     let error = with(vertices).expect_err(words).to_string();
     assert!(error.contains(words) && error.contains("2 (`floor`)"), "{error}");
+    // The polygon begins in line 14; its vertices stand in line 17.
+    let line = if error.contains("vertex") { 17 } else { 14 };
+    let told = format!("the scene test.toml cannot be solved, line {line}: polygon 2");
+    assert!(error.contains(&told) || error.contains("vertices;"), "{error}");
+}
+
+/// A mistake is told with the line it stands in, however the text is laid out.
+#[test]
+fn errors_have_the_line_of_the_culprit() {
+    let text = format!(
+        "{HEAD}{LAMP}[[polygon]]
+material = \"paint\"
+vertices = [
+  [0, 0, 0],
+  [1, 0, 0],
+  [1, 1, 0.4],  # not planar
+  [0, 1, 0],
+]
+"
+    );
+    let line_of = |text: &str, words: &str| {
+        let at = text.find(words).expect("it stands there");
+        text[..at].matches('\n').count() + 1
+    };
+    let told = |text: &str, line: usize, words: &str| {
+        let error = error_of(text);
+        assert!(error.contains(words) && error.contains(&format!(", line {line}: ")), "{error}");
+    };
+    told(&text, line_of(&text, "[0, 0, 0]"), "is not planar");
+    told(&text.replace("0.4", "inf"), line_of(&text, "[1, 1, 0.4]"), "not a finite number");
+    told(
+        &text.replace("= \"paint\"", "= \"gold\""),
+        line_of(&text, "= \"paint\""),
+        "material `gold`",
+    );
+    told(&text.replace("0.7", "1.7"), line_of(&text, "[material.paint]"), "reflectance");
+    told(&text.replace("[0.5, 0.5, 0.0]", "[0.5, 0.5, 3.0]"), line_of(&text, "[camera]"), "camera");
+    assert!(error_of(&text.replace("[0, 0, 0],", "[0, 0],")).contains("line 17, column 3"));
 }
 
 #[test]

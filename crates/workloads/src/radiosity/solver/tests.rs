@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::radiosity::physics::furnace_distance;
-use crate::radiosity::render::{Quality, render};
-use crate::radiosity::scenes;
+use crate::radiosity::render::{Picture, Quality, render};
+use crate::radiosity::{scenes, tone};
 
 const COARSE: Settings = Settings {
     iterations: 4,
@@ -95,13 +95,13 @@ fn limits_end_with_an_error() {
 }
 
 /// A tiny Cornell box: the red wall is left, the green one right, each tinges what is near it,
-/// the lamp is white, and the shadows are darker than the floor beside them.
+/// the lamp has its colour, and the shadows are darker than the floor beside them.
 #[test]
 fn the_picture_shows_the_box() {
     let scene = scenes::cornell();
     let picture = render(&coarse_cornell(2), &scene.camera, 40, Quality::Final);
     assert_eq!((picture.width, picture.height), (40, 40));
-    let bytes = picture.tone_mapped();
+    let bytes = tone::mapped(&picture);
     let mean = |columns: std::ops::Range<usize>, rows: std::ops::Range<usize>| {
         let count = (columns.len() * rows.len()) as f64;
         let mut sum = [0.0; 3];
@@ -118,12 +118,30 @@ fn the_picture_shows_the_box() {
     let redness = |colour: [f64; 3]| colour[0] / colour[1];
     assert!(redness(near_red) > 1.03 * redness(near_green), "{near_red:?} {near_green:?}");
     let lamp = mean(18..22, 5..6);
-    assert!(lamp[1] > 245.0, "{lamp:?}");
+    assert!(lamp[0] > 245.0 && lamp[1] < 240.0 && bytes.iter().all(|&byte| byte < 255), "{lamp:?}");
     let all = mean(0..40, 0..40);
     for (found, golden) in all.into_iter().zip(GOLDEN_MEAN) {
         assert!((found - golden).abs() < 1.0, "{all:?} against {GOLDEN_MEAN:?}");
     }
 }
 
+/// Final gathering sees the solution's own light: where the meshes' light is smooth, both shadings show the same.
+#[test]
+fn what_is_gathered_is_what_was_solved() {
+    let (solution, camera) = (coarse_cornell(2), scenes::cornell().camera);
+    let [gathered, smooth] =
+        [Quality::Final, Quality::Smooth].map(|quality| render(&solution, &camera, 40, quality));
+    let mean = |picture: &Picture, columns: std::ops::Range<usize>| {
+        let pixels = columns.flat_map(|x| (10..30).map(move |y| y * 40 + x));
+        pixels.fold(Rgb::BLACK, |sum, index| sum + picture.pixels[index])
+    };
+    for columns in [1..6, 8..32, 34..39] {
+        let (found, expected) = (mean(&gathered, columns.clone()), mean(&smooth, columns));
+        for (found, expected) in found.0.into_iter().zip(expected.0) {
+            assert!((found / expected - 1.0).abs() < 0.05, "{found} of {expected}");
+        }
+    }
+}
+
 /// Mean of the 40 by 40 picture's bytes (red, green, blue), in the colours of the measured spectra.
-const GOLDEN_MEAN: [f64; 3] = [154.9, 135.6, 89.0];
+const GOLDEN_MEAN: [f64; 3] = [146.6, 126.2, 80.8];
