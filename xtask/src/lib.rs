@@ -3,6 +3,7 @@
 mod bench;
 mod guest;
 mod nodes;
+mod pages;
 mod soak;
 mod sources;
 mod threats;
@@ -36,6 +37,8 @@ enum Chore {
     Guest(guest::Options),
     /// Keep what the tests in such guests measure: placement, full nodes, leaving a node, unplugging.
     Nodes(nodes::Options),
+    /// Record the page allocations of a real kernel in such a guest: a stream for `freehold study banks --trace`.
+    Pages(pages::Options),
     /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
     Soak(soak::Options),
     /// Misuse every malloc: what is detected, what is silent, what is exploitable (THREAT-MODEL.md).
@@ -55,6 +58,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
         Chore::Tidy => tidy::run(),
         Chore::Guest(options) => guest::run(&options),
         Chore::Nodes(options) => nodes::run(&options),
+        Chore::Pages(options) => pages::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Threats(options) => threats::run(&options),
         Chore::Worst(options) => worst::run(&options),

@@ -1,7 +1,7 @@
 //! The oracle for page-frame allocators: who owns which frame, what it wrote there, and what must never happen.
 
 use crate::frame_programs::{FrameOp, FrameProgram};
-use freehold_core::frames::pages::migrate::{self, Eagerness, Migrator, Owner};
+use freehold_core::frames::pages::migrate::{self, Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::pages::{
     AllocError, Area, Bank, Class, Frame, Frames, FreeError, Group, Kind, Link, MAX_ORDER, Memory,
     Needs, Policy, Request, SetId, SetState, Zone,
@@ -119,7 +119,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
             per_thousand_freed: 2_000,
             burst: 1_500,
             rest_ms: 4_000,
-            lasting_ms: 1_500,
+            lasting: Lasting::Reuse,
             ..Eagerness::of(zone.bank_frames)
         };
         let words = vec![(0, 0); zone.frames as usize];

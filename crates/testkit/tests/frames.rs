@@ -1,6 +1,6 @@
 //! Every registered page-frame policy under the oracle, and what is promised beside it.
 
-use freehold_core::frames::pages::migrate::{Eagerness, Migrator, Owner};
+use freehold_core::frames::pages::migrate::{Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::pages::{Adaptive, AdaptivePaper, Admits, Buddy, Fullest};
 use freehold_core::frames::pages::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
@@ -275,12 +275,12 @@ impl Owner for Nobody {
 #[test]
 fn room_that_a_program_left_a_moment_ago_is_not_moved_into() {
     let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
-    for lasting_ms in [0, 10_000] {
+    for lasting in [Lasting::AtOnce, Lasting::For(10_000)] {
         let mut memory = FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap());
         let mut frames = Frames::<Fullest>::new(zone, memory.lend()).unwrap();
         let held: Vec<Frame> = (0..2 << 10).map(|_| frames.alloc(PAGE, &mut ()).unwrap()).collect();
         let eagerness = Eagerness {
-            lasting_ms,
+            lasting,
             slack: 0,
             per_thousand_freed: 1_000_000,
             ..Eagerness::of(1 << 10)
@@ -303,7 +303,8 @@ fn room_that_a_program_left_a_moment_ago_is_not_moved_into() {
         }
         let waited = off[0] - 15;
         assert_eq!(off.len(), 1);
-        assert!(waited == 0 && lasting_ms == 0 || (10..=20).contains(&waited), "{waited} s");
+        let at_once = lasting == Lasting::AtOnce;
+        assert!(waited == 0 && at_once || (10..=20).contains(&waited), "{waited} s");
         frames.check().unwrap();
     }
 }

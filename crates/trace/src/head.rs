@@ -17,7 +17,7 @@ const FIXED_LEN: usize = 20;
 const MAX_JSON: u32 = 16 << 20;
 
 /// Whether a file that begins with these bytes wants to be a trace.
-pub(crate) fn is_trace(first: &[u8]) -> bool {
+pub fn is_trace(first: &[u8]) -> bool {
     first.starts_with(&MAGIC)
 }
 

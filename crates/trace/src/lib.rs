@@ -36,6 +36,7 @@ mod writer;
 pub use codec::Timed;
 pub use error::{Damage, OpenError, ReadError, Reason, WriteError};
 pub use event::{Api, Event, ObjectId, ProcessId, Record, Request, ThreadId, Tick};
+pub use head::is_trace;
 pub use header::{Begin, Ending, Header, ProcessInfo};
 pub use namer::Namer;
 pub use reader::Trace;

@@ -46,7 +46,7 @@ pub const INPUTS: &[(&str, &str)] =
     &[("fragmentation/words.cc", include_str!("../../../../studies/fragmentation/words.cc"))];
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// What the variables begin with whose number differs between the recordings of a program; the next three letters
 /// are a number.
@@ -91,6 +91,9 @@ pub struct Target {
     pub of: String,
     /// Than whose.
     pub at_most: String,
+    /// Whether the first was chosen on these programs: then nothing that it reaches here is a prediction.
+    #[serde(default)]
+    pub fitted: bool,
 }
 
 /// A program to be recorded.

@@ -3,13 +3,17 @@
 //! ```text
 //!   # freehold page trace 1
 //!   # machine 8388608 frames, 2 nodes         (what wrote it; readers skip comments)
-//!   0 a 1 0 m 0        second, allocate, object, order, kind (u r m c), node
+//!   0 a 1 0 m 0        second, allocate, object, order, kind (u r m c), node (0 to 15)
 //!   3 f 1              second, free, object
 //! ```
 //!
 //! [`convert`] makes one of Linux's own events `kmem:mm_page_alloc` and `kmem:mm_page_free` as `perf script` or
 //! `trace-cmd report` print them. (`trace-cmd`'s binary file is read by `trace-cmd report`, which the
 //! command runs; no small, well-kept library reads it.) [`TraceWriter`] writes down what any workload does.
+//!
+//! A recording is played on machines of other nodes than its own: node numbers are taken modulo the machine's; and where
+//! all is on one node but the machine has several, blocks lie on them in turns. Kernel events name no node: each task
+//! of them has one, in turns.
 
 use super::workload::{Sink, Trigger};
 use freehold_core::frames::pages::{Kind, Lifetime, MAX_ORDER, Request};
@@ -18,6 +22,12 @@ use std::io::{self, BufRead, Write};
 
 /// The first line of every page trace.
 const MAGIC: &str = "# freehold page trace 1";
+
+/// Nodes that a recording names at most.
+const MOST_NODES: u8 = 16;
+
+/// Blocks of a recording of one node that lie on one node of a machine with several, before it is the next one's turn.
+const TURN: u64 = 1_024;
 
 /// A trace that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +90,16 @@ impl PageTrace {
         if trace.events.is_empty() { Err(TraceError::Empty) } else { Ok(trace) }
     }
 
+    /// What `play` makes of calls, as a trace: every block an object.
+    ///
+    /// # Errors
+    /// When `play` makes no call.
+    pub fn of(play: impl FnOnce(&mut dyn Sink)) -> Result<PageTrace, TraceError> {
+        let mut text = Vec::new();
+        play(&mut TraceWriter::new(&mut text));
+        PageTrace::read(text.as_slice())
+    }
+
     /// Events in all.
     pub fn len(&self) -> usize {
         self.events.len()
@@ -96,8 +116,41 @@ impl PageTrace {
         first.zip(last).map_or(0, |(first, last)| last.0 - first.0 + 1)
     }
 
-    /// Makes all its calls.
-    pub fn play(&self, sink: &mut dyn Sink) {
+    /// The most frames that it holds at a time.
+    pub fn peak(&self) -> u64 {
+        let (mut held, mut frames, mut peak) = (BTreeMap::new(), 0, 0);
+        for (_, event) in &self.events {
+            match event {
+                Event::Alloc(object, wanted, _) => {
+                    let old = held.insert(object, wanted.order);
+                    frames += (1_u64 << wanted.order) - old.map_or(0, |order| 1 << order);
+                }
+                Event::Free(object) => {
+                    frames -= held.remove(object).map_or(0, |order| 1_u64 << order);
+                }
+            }
+            peak = frames.max(peak);
+        }
+        peak
+    }
+
+    /// Nodes that it names.
+    fn nodes(&self) -> u8 {
+        let nodes = self.events.iter().map(|(_, event)| match event {
+            Event::Alloc(_, _, node) => node + 1,
+            Event::Free(_) => 0,
+        });
+        nodes.max().unwrap_or(0)
+    }
+
+    /// Makes all its calls on a machine of that many nodes.
+    pub fn play(&self, nodes: u8, sink: &mut dyn Sink) {
+        let (in_turns, mut nth) = (self.nodes() == 1, 0_u64);
+        let mut node_of = |node: u8| {
+            nth += 1;
+            let node = if in_turns { nth / TURN } else { node.into() };
+            (node % u64::from(nodes.max(1))) as u8
+        };
         let mut now = self.events.first().map_or(0, |event| event.0);
         for &(at, event) in &self.events {
             while now < at {
@@ -107,7 +160,7 @@ impl PageTrace {
                 }
             }
             match event {
-                Event::Alloc(object, wanted, node) => sink.grow(object, wanted, node, 1),
+                Event::Alloc(object, wanted, node) => sink.grow(object, wanted, node_of(node), 1),
                 Event::Free(object) => sink.end(object),
             }
         }
@@ -149,7 +202,8 @@ fn parse(line: &str) -> Option<(u32, Event)> {
             let kind = Kind::ALL.into_iter().find(|&known| kind == letter(known).to_string())?;
             let order = order.parse().ok().filter(|&order| order <= MAX_ORDER)?;
             let wanted = Request { order, kind, lifetime: Lifetime::Long };
-            Some((at.parse().ok()?, Event::Alloc(object.parse().ok()?, wanted, node.parse().ok()?)))
+            let node = node.parse().ok().filter(|&node| node < MOST_NODES)?;
+            Some((at.parse().ok()?, Event::Alloc(object.parse().ok()?, wanted, node)))
         }
         [at, "f", object] => Some((at.parse().ok()?, Event::Free(object.parse().ok()?))),
         _ => None,
@@ -158,7 +212,7 @@ fn parse(line: &str) -> Option<(u32, Event)> {
 
 /// Kernel events as text, to a page trace: frames become objects, numbered from 0 and used again.
 ///
-/// What it understands of a line: the time (`1234.567890:`), `mm_page_alloc:` or `mm_page_free:`, `pfn=` (hexadecimal
+/// What it understands of a line: the task's number (`cc1-4711 [002]` or `cc1 4711 [002]`), the time (`1234.567890:`), `mm_page_alloc:` or `mm_page_free:`, `pfn=` (hexadecimal
 /// with `0x`, else decimal), `order=`, `migratetype=`. Other lines are skipped. Lost events show as
 /// [`PageTrace::lost_frees`].
 ///
@@ -168,6 +222,7 @@ pub fn convert(lines: impl Iterator<Item = io::Result<String>>) -> Result<PageTr
     let mut trace = PageTrace::default();
     let mut live: BTreeMap<u64, u32> = BTreeMap::new();
     let (mut free_ids, mut next_id, mut zero) = (Vec::new(), 0, None);
+    let mut nodes: BTreeMap<String, u8> = BTreeMap::new();
     for (index, line) in lines.enumerate() {
         let line = line?;
         let alloc = line.contains("mm_page_alloc:");
@@ -205,9 +260,18 @@ pub fn convert(lines: impl Iterator<Item = io::Result<String>>) -> Result<PageTr
         });
         live.insert(frame, object);
         let wanted = Request { order, kind, lifetime: Lifetime::Long };
-        trace.events.push((at, Event::Alloc(object, wanted, 0)));
+        let next = (nodes.len() % usize::from(MOST_NODES)) as u8;
+        let node = *nodes.entry(task_of(&line).to_owned()).or_insert(next);
+        trace.events.push((at, Event::Alloc(object, wanted, node)));
     }
     if trace.events.is_empty() { Err(TraceError::Empty) } else { Ok(trace) }
+}
+
+/// The number of the task, in front of the processor's in brackets; empty where there is none.
+fn task_of(line: &str) -> &str {
+    let before = line.split_once(" [").map_or("", |(before, _)| before);
+    let task = before.split_ascii_whitespace().next_back().unwrap_or("");
+    task.rsplit('-').next().unwrap_or("")
 }
 
 /// The whole seconds of the first field that is a time.
@@ -305,8 +369,8 @@ mod tests {
  swapper 0 [001]  7043.000000:  sched:sched_switch: nothing to see
   cc1  4711 [002]  7043.100000:  kmem:mm_page_free: page=0xffffea0004 pfn=0x1234 order=0
   cc1  4711 [002]  7043.200000:  kmem:mm_page_free: page=0xffffea0004 pfn=0x99 order=0
-  cc1  4711 [002]  7044.000000:  kmem:mm_page_alloc: page=0xffffea0004 pfn=0x77 order=0 migratetype=2 gfp_flags=0
-  cc1  4711 [002]  7044.100000:  kmem:mm_page_alloc: page=0xffffea0004 pfn=0x77 order=0 migratetype=1 gfp_flags=0
+  sh-4712 [002]  7044.000000:  kmem:mm_page_alloc: page=0xffffea0004 pfn=0x77 order=0 migratetype=2 gfp_flags=0
+  sh-4712 [002]  7044.100000:  kmem:mm_page_alloc: page=0xffffea0004 pfn=0x77 order=0 migratetype=1 gfp_flags=0
 ";
 
     #[test]
@@ -315,11 +379,43 @@ mod tests {
         let mut text = Vec::new();
         trace.write(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
-        let expected = "# freehold page trace 1\n0 a 0 0 m 0\n0 a 1 3 u 0\n2 f 0\n3 a 0 0 r 0\n3 f 0\n3 a 0 0 m 0\n";
+        let expected = "# freehold page trace 1\n0 a 0 0 m 0\n0 a 1 3 u 0\n2 f 0\n3 a 0 0 r 1\n3 f 0\n3 a 0 0 m 1\n";
         assert_eq!(text, expected);
         assert_eq!((trace.unknown_frees, trace.lost_frees, trace.seconds()), (1, 1, 4));
+        assert_eq!(trace.peak(), 9);
         let again = PageTrace::read(text.as_bytes()).unwrap();
         assert_eq!(again.events, trace.events);
+    }
+
+    /// Notes on which nodes blocks lie.
+    struct Nodes(Vec<u8>);
+
+    impl Sink for Nodes {
+        fn grow(&mut self, _: u32, _: Request, node: u8, _: u32) {
+            self.0.push(node);
+        }
+        fn shrink(&mut self, _: u32, _: u32, _: u32) {}
+        fn end(&mut self, _: u32) {}
+        fn occasion(&mut self, _: Trigger) {}
+        fn second(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_recording_is_spread_over_the_nodes_of_another_machine() {
+        let nodes = |named: [u8; 2], machine: u8| {
+            let line = |nth: usize| format!("0 a {nth} 0 m {}\n", named[nth % 2]);
+            let text: String = (0..4_096).map(line).collect();
+            let trace = PageTrace::read(format!("{MAGIC}\n{text}").as_bytes()).unwrap();
+            let mut nodes = Nodes(Vec::new());
+            trace.play(machine, &mut nodes);
+            [0, 1, 2].map(|node| nodes.0.iter().filter(|&&on| on == node).count())
+        };
+        assert_eq!(nodes([0, 0], 1), [4_096, 0, 0]);
+        assert_eq!(nodes([0, 0], 2), [2_048, 2_048, 0], "in turns");
+        assert_eq!(nodes([1, 5], 3), [0, 2_048, 2_048]);
+        assert_eq!(nodes([1, 5], 1), [4_096, 0, 0]);
     }
 
     #[test]

@@ -14,12 +14,15 @@
 //! the least copying.
 
 use super::allocator::{Frames, SetState};
+use super::lasting::{Flow, Watch};
 use super::memory::Bank;
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, Request, SetId};
 use super::store::Begins;
 use crate::machine::Probe;
 use core::cmp::Reverse;
+
+pub use super::lasting::Lasting;
 
 /// Who holds the pages.
 pub trait Owner {
@@ -56,9 +59,8 @@ pub struct Eagerness {
     pub wake_ms: u64,
     /// The most that is doubled to when there is nothing.
     pub rest_ms: u64,
-    /// Room counts that has lasted so many milliseconds: what a program's end leaves is often the next one's, and
-    /// moving pages into it would be copying for nothing.
-    pub lasting_ms: u64,
+    /// Which room counts.
+    pub lasting: Lasting,
     /// Microseconds that a set must stay off for each frame copied, or the copying costs more energy than
     /// the sleep saves; 0 asks nobody.
     pub break_even_us: u64,
@@ -76,7 +78,7 @@ impl Eagerness {
             burst: set_frames * 4,
             wake_ms: 1_000,
             rest_ms: 60_000,
-            lasting_ms: 0,
+            lasting: Lasting::AtOnce,
             break_even_us: 0,
         }
     }
@@ -133,11 +135,7 @@ pub struct Migrator {
     leaving: u32,
     /// Free frames of other zones that stand for slack.
     elsewhere: u32,
-    /// The least room in the present and the last stretch of `lasting_ms`, when the present one began, and what is
-    /// left of room that came since.
-    least_room: [u32; 2],
-    stretch_ms: u64,
-    passing: u32,
+    watch: Watch,
     /// Set-milliseconds off, and sets switched off: their quotient is how long a set stays off (Little's law).
     off_ms: u64,
     offs: u64,
@@ -157,9 +155,7 @@ impl Migrator {
             interval_ms: eagerness.wake_ms,
             leaving: 0,
             elsewhere: 0,
-            least_room: [u32::MAX; 2],
-            stretch_ms: 0,
-            passing: 0,
+            watch: Watch::new(eagerness.lasting, eagerness.per_thousand_freed),
             off_ms: 0,
             offs: 0,
         }
@@ -178,18 +174,11 @@ impl Migrator {
 
     /// Notes the room there is, and says how much of it has lasted. To be called before each `poll`, if at all.
     pub fn watch<P: Policy>(&mut self, now_ms: u64, frames: &Frames<'_, P>) -> u32 {
-        let room = frames.room(None);
-        if self.eagerness.lasting_ms == 0 {
-            return room;
-        }
-        if now_ms - self.stretch_ms >= self.eagerness.lasting_ms {
-            self.least_room = [u32::MAX, self.least_room[0]];
-            self.stretch_ms = now_ms;
-        }
-        self.least_room[0] = self.least_room[0].min(room);
-        let lasting = self.least_room[0].min(self.least_room[1]);
-        self.passing = room - lasting;
-        lasting
+        let (stats, copied) = (frames.stats(), self.copied);
+        let freed = stats.freed - copied;
+        let allocated = freed + u64::from(stats.frames - stats.free);
+        let flow = Flow { allocated, freed, copied };
+        self.watch.look(now_ms, frames.room(None), flow, stats.frames)
     }
 
     /// Goes on with what is under way, or begins if it is time and the machine is `idle`. `now_ms` never falls.
@@ -261,7 +250,7 @@ impl Migrator {
         while let Some(set) = self.candidate(frames, from) {
             from = set.index() + 1;
             let used = frames.table.sets[set.index()].frames - frames.table.sets[set.index()].free;
-            let needed = pending + used + self.passing;
+            let needed = pending + used + self.watch.passing();
             let room =
                 Eagerness { slack, ..self.eagerness }.has_room(frames.room(Some(set)), needed);
             let fits = room && u64::from(pending + used) * 1_000 <= self.earned;

@@ -18,6 +18,7 @@
 //!            grouped        bits of 64 frames and of 64 groups, groups    group      a line of cache
 //!                           in lists                                      bits       blocks of a word
 //!   migrate    the task that empties banks, and who moves pages
+//!      lasting  which room will last
 //! ```
 //!
 //! After Panwar, "An allocation framework for optimizing memory power consumption and controlling fragmentation"
@@ -43,6 +44,7 @@ mod check;
 mod fullest;
 mod group;
 mod grouped;
+mod lasting;
 mod listed;
 mod lists;
 mod memory;

@@ -1,11 +1,11 @@
 //! The study's settings, read and checked.
 
 use crate::studies::settings::{Settings, SettingsError};
-use freehold_core::frames::pages::migrate::{Eagerness, Order};
+use freehold_core::frames::pages::migrate::{Eagerness, Lasting, Order};
 use freehold_core::frames::pages::{Kind, POLICIES};
 use freehold_sim::banks::{
-    BankMachine, Boot, Builds, Caches, DimmPower, Footprint, Meter, Processes, RunSettings, Shape,
-    Slabs, StatePower, Storms, Triggers, Workload,
+    BankMachine, Boot, Builds, Caches, DimmPower, Exchange, Footprint, Meter, Processes,
+    RunSettings, Shape, Slabs, StatePower, Storms, Triggers, Workload,
 };
 use freehold_sim::random::Random;
 use serde::Deserialize;
@@ -32,6 +32,10 @@ pub struct Plan {
     pub sweep_seconds: u32,
     /// Runs of each workload with moved parameters.
     pub robust_seeds: u64,
+    /// Runs of each stream of another make.
+    pub stream_seeds: u64,
+    /// Runs that the interval of a verdict comes from.
+    pub verdict_seeds: u64,
     /// The thesis's task.
     pub thesis: RunSettings,
     /// Ours.
@@ -58,6 +62,10 @@ impl Plan {
             let key = format!("machines.{name}");
             machine.machine(false, 0).map_err(|why| SettingsError::value(&key, why))?;
         }
+        for (name, stream) in &keys.streams {
+            let key = format!("streams.{name}");
+            stream.check(&keys).map_err(|why| SettingsError::value(&key, why))?;
+        }
         for (name, workload) in &keys.workloads {
             workload.check(&format!("workloads.{name}"))?;
         }
@@ -81,6 +89,8 @@ impl Plan {
             policies,
             sweep_seconds: keys.sweep_seconds.clamp(60, 360_000),
             robust_seeds: keys.robust_seeds.min(1_000),
+            stream_seeds: keys.stream_seeds.min(1_000),
+            verdict_seeds: keys.verdict_seeds.clamp(1, 100),
             thesis,
             ours,
             states,
@@ -127,6 +137,12 @@ impl Plan {
             .get(name)
             .ok_or_else(|| SettingsError::value(&key, "no such workload"))?;
         Ok(keys.workload(machine))
+    }
+
+    /// Streams of another make: name, machine, stream.
+    pub fn streams(&self) -> impl Iterator<Item = (&str, &str, Exchange)> {
+        let all = self.keys.streams.iter();
+        all.map(|(name, keys)| (name.as_str(), keys.machine.as_str(), keys.exchange()))
     }
 
     /// The same with every parameter moved by its own share of up to half, either way.
@@ -195,8 +211,11 @@ struct Keys {
     sample_s: u32,
     sweep_seconds: u32,
     robust_seeds: u64,
+    stream_seeds: u64,
+    verdict_seeds: u64,
     machines: BTreeMap<String, MachineKeys>,
     workloads: BTreeMap<String, WorkloadKeys>,
+    streams: BTreeMap<String, StreamKeys>,
     migration: MigrationKeys,
     thesis: ThesisKeys,
     states: BTreeMap<String, StateKeys>,
@@ -249,6 +268,16 @@ struct WorkloadKeys {
     storm_life_s: Bounds,
     storm_write_mib_s: u32,
     storm_residue_permille: u32,
+    storm_data: String,
+}
+
+/// What pages files in memory lie in: Linux's ramfs asks for pages that stay where they are, tmpfs for movable ones.
+fn kind(storm_data: &str) -> Option<Kind> {
+    match storm_data {
+        "unmovable" => Some(Kind::Unmovable),
+        "movable" => Some(Kind::Movable),
+        _ => None,
+    }
 }
 
 impl WorkloadKeys {
@@ -260,6 +289,9 @@ impl WorkloadKeys {
         let [least, most] = self.footprint_percent;
         if least > most || most > 95 {
             return wrong("footprint_percent", "[least, most] with most up to 95 is possible");
+        }
+        if kind(&self.storm_data).is_none() {
+            return wrong("storm_data", "unmovable (ramfs) or movable (tmpfs) is possible");
         }
         if self.slab_life_s[1] > 360_000 {
             return wrong("slab_life_s", "up to 360000 s is possible");
@@ -366,7 +398,7 @@ impl WorkloadKeys {
                 job_life_s: pair(self.build_job_life_s),
             },
             storms: Storms {
-                data: Kind::Movable,
+                data: kind(&self.storm_data).unwrap_or(Kind::Unmovable),
                 every_s: self.storm_every_s,
                 mib: all(self.storm_mib),
                 files: all(self.storm_files),
@@ -374,6 +406,47 @@ impl WorkloadKeys {
                 write_mib_s: of(self.storm_write_mib_s),
                 residue_permille: self.storm_residue_permille,
             },
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StreamKeys {
+    machine: String,
+    seconds: u32,
+    footprint_percent: Bounds,
+    swing_s: Bounds,
+    life_s: Bounds,
+    pages: Bounds,
+    kernel_permille: u32,
+}
+
+impl StreamKeys {
+    fn check(&self, keys: &Keys) -> Result<(), String> {
+        if !keys.machines.contains_key(&self.machine) {
+            return Err(format!("there is no machine {}", self.machine));
+        }
+        let [least, most] = self.footprint_percent;
+        let all = [self.footprint_percent, self.swing_s, self.life_s, self.pages];
+        if !(1..=360_000).contains(&self.seconds) || least > most || most > 95 {
+            return Err("1 to 360000 seconds and a footprint of up to 95 % are possible".into());
+        }
+        match all.into_iter().any(|[least, most]| least > most || most == 0) {
+            true => Err("[least, most] with 0 < most is wanted".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn exchange(&self) -> Exchange {
+        let pair = |[least, most]: Bounds| (least, most);
+        Exchange {
+            seconds: self.seconds,
+            percent: pair(self.footprint_percent),
+            swing_s: pair(self.swing_s),
+            life_s: pair(self.life_s),
+            pages: pair(self.pages),
+            kernel_permille: self.kernel_permille,
         }
     }
 }
@@ -389,7 +462,7 @@ struct MigrationKeys {
     burst_mib: u32,
     wake_ms: u64,
     rest_ms: u64,
-    lasting_ms: u64,
+    lasting: String,
     break_even_us: u64,
     idle_below_mib_s: u32,
     lifetimes: bool,
@@ -403,6 +476,18 @@ struct MigrationKeys {
 const MIB: u32 = 256;
 
 impl MigrationKeys {
+    fn lasting(&self) -> Result<Lasting, SettingsError> {
+        match (self.lasting.as_str(), self.lasting.parse()) {
+            ("reuse", _) => Ok(Lasting::Reuse),
+            ("at-once", _) => Ok(Lasting::AtOnce),
+            (_, Ok(ms)) => Ok(Lasting::For(ms)),
+            (other, Err(_)) => {
+                let why = format!("reuse, at-once or milliseconds are possible, not {other:?}");
+                Err(SettingsError::value("migration.lasting", why))
+            }
+        }
+    }
+
     fn settings(&self, sample_s: u32) -> Result<RunSettings, SettingsError> {
         let order = match self.order.as_str() {
             "emptiest" => Order::Emptiest,
@@ -421,7 +506,7 @@ impl MigrationKeys {
             burst: self.burst_mib.saturating_mul(MIB),
             wake_ms: self.wake_ms.max(1),
             rest_ms: self.rest_ms.max(self.wake_ms),
-            lasting_ms: self.lasting_ms,
+            lasting: self.lasting()?,
             break_even_us: self.break_even_us,
         };
         Ok(RunSettings {
@@ -457,7 +542,7 @@ impl ThesisKeys {
             slack: self.slack_permille.min(100_000),
             wake_ms: self.wake_ms.max(1),
             rest_ms: self.rest_ms.max(self.wake_ms),
-            lasting_ms: 0,
+            lasting: Lasting::AtOnce,
             break_even_us: 0,
             per_thousand_freed: 1_000_000,
             ..eagerness

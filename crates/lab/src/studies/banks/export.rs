@@ -22,6 +22,7 @@ const COLUMNS: &[(&str, Column<Row>)] = &[
     ("c", Real(|row| row.c)),
     ("c_bound", Real(|row| row.c_bound)),
     ("c_min", Real(|row| row.c_min)),
+    ("c_max", Real(|row| row.c_max)),
     ("of_best", Real(|row| row.of_best)),
     ("copied_per_freed", Real(|row| row.copied_per_freed)),
     ("copied_per_offlined", Real(|row| row.copied_per_offlined)),
@@ -40,8 +41,13 @@ const COLUMNS: &[(&str, Column<Row>)] = &[
 /// # Errors
 /// Whatever `to` refuses.
 pub fn write_rows(to: &mut (dyn Write + Send), results: &Results) -> io::Result<()> {
-    let parts =
-        [&results.tables, &results.sweep, &results.ablations, &results.robustness, &results.trace];
+    let parts = [
+        &results.tables,
+        &results.sweep,
+        &results.ablations,
+        &results.robustness,
+        &results.streams,
+    ];
     let rows: Vec<Row> = parts.into_iter().flatten().cloned().collect();
     columns::write(to, "run", COLUMNS, &rows)
 }

@@ -2,7 +2,9 @@
 
 use crate::studies::settings::SettingsError;
 use freehold_core::frames::pages::{Policy, Visitor, dispatch};
-use freehold_sim::banks::{BankMachine, Halt, PageTrace, Run, RunSettings, Sample, Workload, run};
+use freehold_sim::banks::{
+    BankMachine, Exchange, Halt, PageTrace, Run, RunSettings, Sample, Workload, run,
+};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +17,9 @@ pub enum BanksError {
     /// A run.
     #[error("{0}: {1}")]
     Run(String, Halt),
+    /// A recorded stream.
+    #[error("{0}: {1}")]
+    Recording(String, String),
     /// Somebody does not want it any more.
     #[error("interrupted")]
     Interrupted,
@@ -25,6 +30,8 @@ pub enum BanksError {
 pub enum Calls<'a> {
     /// A workload, by a seed.
     Workload(Workload, u64),
+    /// A stream of another make, by a seed.
+    Exchange(Exchange, u64),
     /// A recorded stream.
     Trace(&'a PageTrace),
 }
@@ -73,7 +80,10 @@ impl Visitor for Simulate<'_> {
                 Calls::Workload(workload, seed) => {
                     workload.play(self.machine.frames(), nodes, *seed, sink)
                 }
-                Calls::Trace(trace) => trace.play(sink),
+                Calls::Exchange(exchange, seed) => {
+                    exchange.play(self.machine.frames(), nodes, *seed, sink)
+                }
+                Calls::Trace(trace) => trace.play(nodes, sink),
             },
             &go_on,
         )
@@ -107,6 +117,8 @@ pub struct Row {
     pub c_bound: f64,
     /// The least that it ever was, from the end of the first tenth on.
     pub c_min: f64,
+    /// The most that it ever was since then.
+    pub c_max: f64,
     /// Mean memory off over mean best.
     pub of_best: f64,
     /// Frames copied for each frame that programs freed.
@@ -174,6 +186,7 @@ impl Row {
             c: mean(&c),
             c_bound: mean(&|s| s.best_of_any as f64 / (s.free as f64).max(1.0)),
             c_min: samples.iter().map(c).fold(f64::INFINITY, f64::min).min(1.0),
+            c_max: samples.iter().map(c).fold(0.0, f64::max),
             of_best: ratio(offline_mean, best_mean),
             copied_per_freed: ratio(totals.copied as f64, totals.freed as f64),
             copied_per_offlined: ratio(totals.copied as f64, totals.offlined as f64),

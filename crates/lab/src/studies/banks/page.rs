@@ -5,6 +5,10 @@
 mod figures;
 mod printed;
 mod programs;
+mod streams;
+mod verdicts;
+
+pub use streams::page_of_recording;
 
 use super::answer::c_at;
 use super::measure::Row;
@@ -32,13 +36,15 @@ pub fn page(results: &Results, times: &[Timed], command: &str) -> String {
          policies and the migration task are the code that a kernel would run. The thesis measured a patched Linux 3.17.",
         STYLE,
     );
+    verdicts::in_short(results, command, &mut out);
+    verdicts::verdicts(results, command, &mut out);
     page.switched_off(&mut out);
     figures::over_time(results, command, &mut out);
     figures::footprints(results, command, &mut out);
     page.policies(&mut out);
     page.ablations(&mut out);
+    streams::streams(results, command, &mut out);
     page.robustness(&mut out);
-    page.trace(&mut out);
     page.energy(&mut out);
     printed::structures(results, command, &mut out);
     printed::times(times, command, &mut out);
@@ -261,20 +267,6 @@ impl Page<'_> {
             "A row is one seed.",
             &table,
         );
-    }
-
-    fn trace(&self, out: &mut String) {
-        if !self.results.trace.is_empty() {
-            out.push_str("<h2 id=\"trace\">The recorded stream</h2><p>Every policy on it.</p>");
-            let table = self.rows_table(&self.results.trace, "The recorded stream");
-            self.figure(
-                out,
-                "recorded",
-                "A recorded machine",
-                "Its own footprint, on m32.",
-                &table,
-            );
-        }
     }
 
     fn energy(&self, out: &mut String) {

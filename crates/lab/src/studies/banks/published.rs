@@ -36,7 +36,8 @@ const TABLES: [(&str, &str, &str); 7] = [
     ),
 ];
 
-const FIGURES: &str = include_str!("../../../../../studies/published/banks_figures.csv");
+/// Figures of the text: a comment, a head, then key, value, unit and the words it stands in.
+pub const FIGURES: &str = include_str!("../../../../../studies/published/banks_figures.csv");
 
 /// A printed table: its cells as they stand there.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -2,18 +2,19 @@
 
 use super::config::Plan;
 use super::measure::{BanksError, Calls, Named, Row, simulate};
-use super::{published, sizes};
+use super::verdicts::{Verdict, verdicts};
+use super::{published, sizes, streams};
 use freehold_core::frames::pages::Kind;
-use freehold_core::frames::pages::migrate::{Eagerness, Order};
+use freehold_core::frames::pages::migrate::{Eagerness, Lasting, Order};
 use freehold_sim::banks::{
-    Bill, PageTrace, Run, RunSettings, SECTION_FRAMES, Section, Triggers, Workload, count,
+    Bill, Run, RunSettings, SECTION_FRAMES, Section, Triggers, Workload, count,
 };
 use rayon::prelude::*;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Of results.json.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The thesis's policy, and ours.
 pub const PUBLISHED: &str = "adaptive-paper";
@@ -63,6 +64,21 @@ pub struct Footprint {
     pub referenced: Option<(f64, u32, u32)>,
 }
 
+/// What the storms leave under one seed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Pinned {
+    /// Policy.
+    pub policy: String,
+    /// Of the draws.
+    pub seed: u64,
+    /// Sections with kernel pages at the end, of how many.
+    pub sections: u32,
+    /// See above.
+    pub of: u32,
+    /// Banks with anything in them at the least memory used, percent of all banks.
+    pub referenced_percent: f64,
+}
+
 /// What energy a run takes with one table of states.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Energy {
@@ -107,8 +123,14 @@ pub struct Results {
     pub ablations: Vec<Row>,
     /// Other seeds, with every parameter moved by up to half.
     pub robustness: Vec<Row>,
-    /// A recorded stream, where one was given.
-    pub trace: Vec<Row>,
+    /// Streams of another make, drawn and recorded, under four tasks each.
+    pub streams: Vec<Row>,
+    /// Other seeds of both policies on both machines, for the intervals of the verdicts.
+    pub repeated: Vec<Row>,
+    /// Other seeds of the storms under stock and as published: sections with kernel pages at the end.
+    pub pinned: Vec<Pinned>,
+    /// Every figure that the thesis prints, beside ours.
+    pub verdicts: Vec<Verdict>,
     /// Energy.
     pub energy: Vec<Energy>,
     /// Table 4.2: ours.
@@ -145,6 +167,8 @@ enum Part {
     Sweep,
     Ablation,
     Robustness,
+    Repeated,
+    Pinned,
 }
 
 /// Runs everything. `progress` is told how many of how many runs are done; it may be called by any thread.
@@ -153,7 +177,6 @@ enum Part {
 /// When interrupted, or a run fails.
 pub fn study(
     plan: &Plan,
-    trace: Option<&PageTrace>,
     progress: &(dyn Fn(u64, u64) + Sync),
     interrupted: &AtomicBool,
 ) -> Result<Results, BanksError> {
@@ -175,7 +198,10 @@ pub fn study(
         sweep: Vec::new(),
         ablations: Vec::new(),
         robustness: Vec::new(),
-        trace: Vec::new(),
+        streams: Vec::new(),
+        repeated: Vec::new(),
+        pinned: Vec::new(),
+        verdicts: Vec::new(),
         energy: Vec::new(),
         sizes: sizes::sizes(),
         slips: published::slips(),
@@ -184,9 +210,8 @@ pub fn study(
     for (job, (row, run)) in jobs.iter().zip(runs) {
         collect(plan, &mut results, job, row, &run);
     }
-    if let Some(trace) = trace {
-        results.trace = replay(plan, trace, interrupted)?;
-    }
+    results.streams = streams::streams(plan, interrupted)?;
+    results.verdicts = verdicts(&results);
     results.answer = super::answer::answer(&results);
     Ok(results)
 }
@@ -259,6 +284,7 @@ fn jobs(plan: &Plan) -> Vec<Job<'_>> {
             }
         }
     }
+    jobs.extend(repeated(plan, &base, survey));
     jobs.extend(ablations(plan));
     for nth in 0..plan.robust_seeds {
         for workload in ["light", "medium"] {
@@ -275,10 +301,32 @@ fn jobs(plan: &Plan) -> Vec<Job<'_>> {
     jobs
 }
 
-/// What may be behind the thesis's footprint of the kernel, which the committed workload does not give. The inodes of
-/// its ramfs are as many as ours; but Linux's ramfs takes its data from where pages need not be movable.
+/// Other seeds of what the verdicts judge: the thesis's policy on all machines, and the storms.
+fn repeated<'a>(
+    plan: &'a Plan,
+    base: &impl Fn(Part, &'static str, &'static str, RunSettings) -> Job<'a>,
+    survey: RunSettings,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for seed in plan.seed + 1..plan.seed + plan.verdict_seeds {
+        for workload in ["light", "medium"] {
+            for (machine, interleaved) in [("m32", false), ("m32", true), ("m4", false)] {
+                let job = base(Part::Repeated, workload, PUBLISHED, plan.thesis);
+                jobs.push(Job { machine, interleaved, seed, task: "thesis".into(), ..job });
+            }
+        }
+        for policy in [STOCK, PUBLISHED] {
+            let job = base(Part::Pinned, "storms", policy, survey);
+            jobs.push(Job { seed, task: "no migration".into(), ..job });
+        }
+    }
+    jobs
+}
+
+/// What else may be behind the thesis's footprint of the kernel: a file system in memory that can be moved (tmpfs instead of
+/// its ramfs), and more inodes that something holds on to.
 const MOVED_STORMS: &[(&str, Change)] = &[
-    ("files' data unmovable, as ramfs has it", |workload| workload.storms.data = Kind::Unmovable),
+    ("files' data movable, as in tmpfs", |workload| workload.storms.data = Kind::Movable),
     ("a fifth of the inodes' pages stay", |workload| workload.storms.residue_permille = 200),
 ];
 
@@ -320,7 +368,16 @@ fn ablations(plan: &Plan) -> Vec<Job<'_>> {
         ("fullest bank first", BEST, *thesis),
         ("ours", BEST, plan.ours),
         ("ours, each node for itself", BEST, RunSettings { far_before_waking: false, ..plan.ours }),
-        ("ours, room need not last", BEST, with(&plan.ours, |e| Eagerness { lasting_ms: 0, ..e })),
+        (
+            "ours, room must last 15 s",
+            BEST,
+            with(&plan.ours, |e| Eagerness { lasting: Lasting::For(15_000), ..e }),
+        ),
+        (
+            "ours, room need not last",
+            BEST,
+            with(&plan.ours, |e| Eagerness { lasting: Lasting::AtOnce, ..e }),
+        ),
         ("ours without lifetimes", BEST, RunSettings { lifetimes: false, ..plan.ours }),
         (
             "ours, copying unbounded",
@@ -359,22 +416,6 @@ fn ablations(plan: &Plan) -> Vec<Job<'_>> {
     jobs
 }
 
-/// A recorded stream on every policy.
-fn replay(
-    plan: &Plan,
-    trace: &PageTrace,
-    interrupted: &AtomicBool,
-) -> Result<Vec<Row>, BanksError> {
-    let machine = plan.machine("m32", false, 0)?;
-    let settings = plan.task(&RunSettings { sample_s: 1, ..plan.ours }, &machine);
-    let one = |policy: &&'static str| {
-        let run = simulate(policy, &machine, &settings, &Calls::Trace(trace), interrupted)?;
-        let named = Named { machine: "m32", workload: "trace", policy, task: "ours", seed: 0 };
-        Ok(Row::of(named, &run, &machine))
-    };
-    plan.policies.par_iter().map(one).collect()
-}
-
 fn collect(plan: &Plan, results: &mut Results, job: &Job<'_>, row: Row, run: &Run) {
     let plain = job.machine == "m32" && !job.interleaved;
     match job.part {
@@ -388,10 +429,17 @@ fn collect(plan: &Plan, results: &mut Results, job: &Job<'_>, row: Row, run: &Ru
             results.tables.push(row);
         }
         Part::Curve => results.curves.push(curve(&format!("{}, no migration", job.policy), run)),
-        Part::Footprint => results.footprints.push(footprint(plan, job, run)),
+        Part::Footprint => {
+            if job.task == "no migration" {
+                results.pinned.push(pinned(plan, job, run));
+            }
+            results.footprints.push(footprint(plan, job, run));
+        }
         Part::Sweep => results.sweep.push(row),
         Part::Ablation => results.ablations.push(row),
         Part::Robustness => results.robustness.push(row),
+        Part::Repeated => results.repeated.push(row),
+        Part::Pinned => results.pinned.push(pinned(plan, job, run)),
     }
 }
 
@@ -427,6 +475,21 @@ fn curve(policy: &str, run: &Run) -> Curve {
         curve.copied_gib.push(sample.copied as f64 / 262_144.0);
     }
     curve
+}
+
+fn pinned(plan: &Plan, job: &Job<'_>, run: &Run) -> Pinned {
+    let footprint = footprint(plan, job, run);
+    let removable = footprint.removable.last().copied().unwrap_or(0);
+    let referenced = footprint
+        .referenced
+        .map_or(0.0, |(_, touched, all)| f64::from(touched) * 100.0 / f64::from(all.max(1)));
+    Pinned {
+        policy: job.policy.to_owned(),
+        seed: job.seed,
+        sections: footprint.sections - removable,
+        of: footprint.sections,
+        referenced_percent: referenced,
+    }
 }
 
 fn footprint(plan: &Plan, job: &Job<'_>, run: &Run) -> Footprint {

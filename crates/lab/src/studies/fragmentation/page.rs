@@ -4,6 +4,7 @@ use super::{Compared, Counted, Found, Judged, MEASURES, Results, Tally, Verdict}
 use crate::human;
 use crate::report::html::{self, Cell, Figure};
 use crate::report::sheet;
+use crate::studies::class::Class;
 
 /// The whole page. `command` is what made it.
 pub fn page(results: &Results, command: &str) -> String {
@@ -17,7 +18,11 @@ pub fn page(results: &Results, command: &str) -> String {
         &fine(results),
         "",
     );
+    out.push_str("<h2 id=\"target\">What was to hold</h2>");
+    target(&mut out, results, command);
+    out.push_str("<h2 id=\"policies\">All policies</h2>");
     counted(&mut out, results, command);
+    out.push_str("<h2 id=\"programs\">Program by program</h2>");
     for found in &results.traces {
         program(&mut out, results, found, command);
     }
@@ -35,6 +40,33 @@ fn fine(results: &Results) -> String {
          A bar is the cell's share of the worst of its column.",
         results.recordings
     )
+}
+
+/// The target on every program, with its class.
+fn target(out: &mut String, results: &Results, command: &str) {
+    let (of, rival) = (&results.target.of, &results.target.at_most);
+    let row = |found: &Found| {
+        let classes: Vec<Class> =
+            MEASURES.iter().filter_map(|measure| results.class(found, measure)).collect();
+        let count = |class| classes.iter().filter(|&&one| one == class).count();
+        let all = [Class::Fitted, Class::Holds, Class::Fails, Class::Undecidable];
+        let said = all.into_iter().filter(|&class| count(class) > 0);
+        let said: Vec<String> =
+            said.map(|class| format!("{} in {}", class.name(), count(class))).collect();
+        let verdict = if said.is_empty() { "missing".to_owned() } else { said.join("; ") };
+        let less = found.verdicts(of, rival, Verdict::AtMost).len();
+        let best = count(Class::Holds) == classes.len() && !classes.is_empty();
+        let of_all = format!("{less} of {}", classes.len());
+        vec![Cell::text(&found.name), Cell { best, ..Cell::text(verdict) }, Cell::text(of_all)]
+    };
+    let rows: Vec<Vec<Cell>> = results.traces.iter().map(row).collect();
+    let heads = ["program".to_owned(), "verdict".to_owned(), format!("{of} at most {rival}")];
+    let lead = "By four measures on each program. Fitted: the policy was chosen on these programs, and nothing that it reaches on \
+                them is counted. A prediction holds where the mean difference is zero or less, fails where it is above and its 95 % \
+                interval does not contain zero, and is undecidable where it does.";
+    let title = format!("{of} loses at most as much as {rival}");
+    let drawing = html::table_of("What was to hold", heads, &rows);
+    html::Figures { command }.add(out, "to-hold", &title, lead, &drawing);
 }
 
 /// Every policy's verdicts, beside the target's two.

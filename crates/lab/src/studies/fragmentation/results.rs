@@ -5,6 +5,7 @@
 use super::compare::{Compared, Tally, Verdict};
 use super::{MEASURES, Measure, Plan, Program, SCHEMA_VERSION, Target};
 use crate::results::{Outcome, Steps};
+use crate::studies::class::Class;
 use crate::studies::statistics::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -205,13 +206,18 @@ impl Results {
 
     /// In a few sentences.
     pub fn answer(&self) -> String {
-        let Target { of, at_most } = &self.target;
+        let Target { of, at_most, .. } = &self.target;
         let missing = self.traces.iter().filter(|found| found.missing.is_some()).count();
         let tally = &self.tally;
+        let chosen = if self.target.fitted {
+            format!(" (no prediction: {of} was chosen on these programs)")
+        } else {
+            String::new()
+        };
         let mut text = format!(
-            "Over {} recordings of each of {} programs, by {} measures, {of} fragments on average at most as \
+            "Memory that nobody can use, between blocks and within them, is what an allocator loses. Over {} recordings of each of {} programs, by {} measures of it, {of} loses on average at most as \
              much as {at_most} in {} (clearly less in {}), not distinguishably more in {}, more in {} of {} \
-             comparisons.",
+             comparisons{chosen}.",
             self.recordings,
             self.traces.len() - missing,
             MEASURES.len(),
@@ -229,9 +235,21 @@ impl Results {
         text
     }
 
+    /// What is said of the target on a program by one measure.
+    pub fn class(&self, found: &Found, measure: &Measure) -> Option<Class> {
+        let Target { of, at_most, fitted } = &self.target;
+        let compared = found.compare(of, at_most, measure)?;
+        Some(match compared.verdict {
+            _ if *fitted => Class::Fitted,
+            Verdict::AtMost => Class::Holds,
+            Verdict::NoDifference => Class::Undecidable,
+            Verdict::More => Class::Fails,
+        })
+    }
+
     /// The comparisons with this verdict, by program; nothing where there are none.
     fn named(&self, what: &str, verdict: Verdict) -> String {
-        let Target { of, at_most } = &self.target;
+        let Target { of, at_most, .. } = &self.target;
         let by_program = self.traces.iter().filter_map(|found| {
             let keys = found.verdicts(of, at_most, verdict);
             (!keys.is_empty()).then(|| format!("{} ({})", found.name, keys.join(", ")))

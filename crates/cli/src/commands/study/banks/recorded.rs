@@ -1,7 +1,8 @@
-//! A recorded machine's page trace: text as it is, `trace-cmd`'s binary file by way of `trace-cmd report`.
+//! A recorded machine's page trace: text as it is, `trace-cmd`'s binary file by way of `trace-cmd report`; a malloc
+//! trace, turned into pages.
 
 use anyhow::{Context, Result, bail};
-use freehold_lab::studies::banks::PageTrace;
+use freehold_lab::studies::banks::{self, PageTrace};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -19,6 +20,9 @@ pub fn read(path: &Path) -> Result<PageTrace> {
         file.fill_buf().with_context(|| format!("{name} cannot be read"))?.starts_with(TRACE_DAT);
     let trace = if binary {
         report(path)?
+    } else if file.fill_buf().is_ok_and(freehold_trace::is_trace) {
+        let trace = freehold_trace::Trace::open(path)?;
+        banks::pages(&trace).with_context(|| name.to_string())?
     } else {
         PageTrace::read(file).with_context(|| name.to_string())?
     };

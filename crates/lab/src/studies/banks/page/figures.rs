@@ -19,7 +19,7 @@ fn beside(run: &str) -> &str {
     match run.split_once(", ") {
         None => run,
         Some((policy, "thesis" | "ours")) => policy,
-        Some((_, how)) if how.starts_with("files' data") => "buddy, as on ramfs",
+        Some((_, how)) if how.starts_with("files' data") => "buddy, tmpfs",
         Some((_, how)) if how.starts_with("a fifth of") => "buddy, inodes stay",
         Some((policy, _)) => policy,
     }
@@ -116,8 +116,8 @@ pub fn footprints(results: &Results, command: &str, out: &mut String) {
         "<h2 id=\"footprints\">Figures 2.3, 2.4, 5.1 and 5.2: where kernel pages lie</h2><p>File systems in memory of 1 to 30 GB \
          with 1,000 to 450,000 files are filled, kept and deleted, one after the other. A section of 128 MiB with one kernel \
          page in it cannot be removed. Nothing migrates here. \
-         The last two runs move the workload, not the policy: Linux's ramfs has its data in pages that cannot be moved, and more \
-         of the inodes' pages may stay.</p>",
+         Files lie in ramfs, whose pages Linux cannot move. The last two runs move the workload, not the policy: files in tmpfs, \
+         whose pages can be moved, and more of the inodes' pages that stay.</p>",
     );
     let removable = |of: &Footprint| of.removable.iter().map(|&n| f64::from(n)).collect::<Vec<_>>();
     let lines = results.footprints.iter().enumerate();
