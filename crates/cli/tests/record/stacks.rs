@@ -256,6 +256,25 @@ fn what_a_constructor_allocates_before_ours_has_a_stack_and_spoils_no_later_one(
     assert!(!stacks[1].contains(&"cut".into()), "{stacks:?}");
 }
 
+/// A program whose segments have a gap between them, as node's: the loader knows each by itself.
+const GAP: &str = r#"
+#include <stdlib.h>
+__attribute__((noinline, section(".far"))) void *far_away(void) { void *object = malloc(6501); __asm__ volatile(""); return object; }
+__attribute__((noinline)) void *near(void) { void *object = far_away(); __asm__ volatile(""); return object; }
+int main(void) { free(near()); return 0; }
+"#;
+
+#[test]
+fn a_program_with_a_gap_in_its_memory_is_followed_and_named() {
+    let bench = Bench::optimised(GAP, &["-no-pie", "-Wl,--section-start=.far=0x20000000"]);
+    let recorded = bench.record_checked(&[]);
+    recorded.assert_clean();
+    recorded.compared();
+    let stacks = recorded.seen().stacks_of(6501);
+    assert_eq!(stacks[0][..3], ["far_away", "near", "main"]);
+    assert!(!stacks[0].contains(&"cut".into()), "{stacks:?}");
+}
+
 /// Code made at run time: with a frame pointer it is followed, without one the stack says that it is cut.
 const MADE: &str = r#"
 #include <stdlib.h>

@@ -108,13 +108,30 @@ impl Module {
         }
     }
 
+    /// The part that begins with the ELF header. Of a program with gaps between its segments the loader knows each
+    /// segment by itself; where its headers are, the kernel has said.
+    ///
+    /// # Safety
+    /// As [`Module::memory`].
+    unsafe fn part_with_header(&self) -> Option<Module> {
+        // SAFETY: as the caller promises.
+        if unsafe { self.memory() }.starts_with(b"\x7fELF") {
+            return Some(*self);
+        }
+        // SAFETY: has no precondition.
+        let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+        find(headers).filter(|part| part.link_map == self.link_map)
+    }
+
     /// Its build id, from the notes that are loaded with it.
     ///
     /// # Safety
     /// As [`Module::memory`].
     pub unsafe fn build_id<'a>(&self) -> Option<&'a [u8]> {
-        // SAFETY: as the caller promises.
-        let (memory, bias) = unsafe { (self.memory(), self.origin().0) };
+        // SAFETY: as the caller promises; the part with the header belongs to the same module.
+        let (part, (bias, _)) = unsafe { (self.part_with_header()?, self.origin()) };
+        // SAFETY: as above.
+        let memory = unsafe { part.memory() };
         let word = |at: usize, bytes: usize| -> Option<u64> {
             let field = memory.get(at..at + bytes)?;
             Some(field.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)))
@@ -129,7 +146,7 @@ impl Module {
             if word(at, 4)? != PT_NOTE {
                 return None;
             }
-            let begin = word(at + 16, 8)?.wrapping_add(bias).checked_sub(self.start)? as usize;
+            let begin = word(at + 16, 8)?.wrapping_add(bias).checked_sub(part.start)? as usize;
             let len = word(at + 40, 8)? as usize;
             note(memory.get(begin..begin.checked_add(len)?)?)
         })

@@ -141,11 +141,11 @@ pub fn anew(address: u64, exact: bool, generation: u64) -> (Rule, Option<Module>
 fn work_out(address: u64, key: u64) -> (Rule, Option<Module>) {
     let module = modules::find(address);
     let (mut rule, special) = match &module {
-        Some(module) if module.eh_frame != 0 => {
+        Some(Module { eh_frame: header, .. }) if let Some(part) = modules::find(*header) => {
             // SAFETY: a return address into the module stands on the stack of the running thread, so nobody may unload it.
-            let memory = unsafe { module.memory() };
-            let tables = Tables { memory, start: module.start, header: module.eh_frame };
-            tables.rule_at(address)
+            // (Of a program with gaps the loader knows each segment by itself: this is the one with the tables.)
+            let memory = unsafe { part.memory() };
+            Tables { memory, start: part.start, header: *header }.rule_at(address)
         }
         _ => (Rule::Untold, None),
     };
