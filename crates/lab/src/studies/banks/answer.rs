@@ -93,14 +93,12 @@ fn streams(results: &Results) -> Option<String> {
 fn storms(results: &Results) -> Option<String> {
     let find = |policy: &str| results.footprints.iter().find(|of| of.policy == policy);
     let (stock, adaptive) = find(STOCK).zip(find(PUBLISHED))?;
-    let pinned =
-        |of: &super::results::Footprint| of.sections - of.removable.last().copied().unwrap_or(0);
     Some(format!(
         "After file systems of 1 to 30 GB in memory have come and gone, {} of {} sections of 128 MiB hold kernel pages under Linux's \
          buddy allocator and cannot be removed; under adaptive-buddy {} do.",
-        pinned(stock),
+        stock.pinned(),
         stock.sections,
-        pinned(adaptive),
+        adaptive.pinned(),
     ))
 }
 

@@ -52,7 +52,7 @@ pub struct Footprint {
     pub removable: Vec<u32>,
     /// Sections in all.
     pub sections: u32,
-    /// At the end: used frames of every section.
+    /// At the last survey with at least 80 % free, when the files have gone: used frames of every section.
     pub used: Vec<u32>,
     /// And the kernel's.
     pub unmovable: Vec<u32>,
@@ -64,6 +64,13 @@ pub struct Footprint {
     pub referenced: Option<(f64, u32, u32)>,
 }
 
+impl Footprint {
+    /// Sections with kernel pages when the files have gone.
+    pub fn pinned(&self) -> u32 {
+        self.unmovable.iter().filter(|&&frames| frames > 0).count() as u32
+    }
+}
+
 /// What the storms leave under one seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pinned {
@@ -71,7 +78,7 @@ pub struct Pinned {
     pub policy: String,
     /// Of the draws.
     pub seed: u64,
-    /// Sections with kernel pages at the end, of how many.
+    /// Sections with kernel pages when the files have gone, of how many.
     pub sections: u32,
     /// See above.
     pub of: u32,
@@ -479,14 +486,13 @@ fn curve(policy: &str, run: &Run) -> Curve {
 
 fn pinned(plan: &Plan, job: &Job<'_>, run: &Run) -> Pinned {
     let footprint = footprint(plan, job, run);
-    let removable = footprint.removable.last().copied().unwrap_or(0);
     let referenced = footprint
         .referenced
         .map_or(0.0, |(_, touched, all)| f64::from(touched) * 100.0 / f64::from(all.max(1)));
     Pinned {
         policy: job.policy.to_owned(),
         seed: job.seed,
-        sections: footprint.sections - removable,
+        sections: footprint.pinned(),
         of: footprint.sections,
         referenced_percent: referenced,
     }
@@ -508,7 +514,10 @@ fn footprint(plan: &Plan, job: &Job<'_>, run: &Run) -> Footprint {
     let mostly = mostly
         .filter(|&(_, _, free)| free >= 80.0)
         .max_by(|a, b| a.2.total_cmp(&b.2).then(a.0.cmp(&b.0)));
-    let last = run.surveys.last().map(|(_, sections)| sections.as_slice()).unwrap_or_default();
+    // The files of the last storm have gone, too: what is alive would count as the kernel's.
+    let gone = run.surveys.iter().rev().find(|(_, sections)| free(sections) >= 80.0);
+    let last = gone.or(run.surveys.last()).map(|(_, sections)| sections.as_slice());
+    let last = last.unwrap_or_default();
     Footprint {
         policy,
         referenced: referenced(run, (bank_frames / SECTION_FRAMES).max(1) as usize),

@@ -139,7 +139,7 @@ pub fn footprints(results: &Results, command: &str, out: &mut String) {
     drawing.push_str(
         "<p class=\"key\">Black (white on a dark page): kernel pages. Else the stronger the colour, the more of the section is used; palest: nothing.</p>",
     );
-    let lead = "Every square is a section, in the order of addresses, at the end. The thesis shows more than 170 of 256 black \
+    let lead = "Every square is a section, in the order of addresses, when the files have gone. The thesis shows more than 170 of 256 black \
                 under Linux, and black ones only at the start of each zone under adaptive-buddy.";
     let title = "Figures 2.4 and 5.1: footprint of the kernel";
     Figure { id: "figure-maps", title, lead, drawing: &drawing, table: "", command }.write(out);
@@ -164,7 +164,7 @@ fn scattered(results: &Results, command: &str, out: &mut String) {
                 of.referenced.map_or("–".to_owned(), |(used, banks, all)| {
                     format!("{banks} of {all} at {used:.0} %")
                 }),
-                (of.sections - of.removable.last().copied().unwrap_or(0)).to_string(),
+                of.pinned().to_string(),
             ])
         })
         .collect();
@@ -175,7 +175,7 @@ fn scattered(results: &Results, command: &str, out: &mut String) {
         "sections more than 90 % free",
         "sections wholly free",
         "banks referenced, at memory used",
-        "with kernel pages at the end",
+        "with kernel pages when the files have gone",
     ];
     let mut table = String::new();
     html::table(&mut table, "Much free, little of it together", &heads(&names), &rows);

@@ -39,7 +39,7 @@ pub fn streams(results: &Results, command: &str, out: &mut String) {
         return;
     }
     out.push_str(
-        "<h2 id=\"streams\">Streams of another make</h2><p>The same settings on streams that the policies were not made with: \
+        "<h2 id=\"streams\">Streams of another make</h2><p>The same settings on streams that the policies were not made on: \
          objects that come and go after seconds, minutes or hours; the page allocations of a real kernel; a malloc trace turned \
          into pages. At most 60 pages are copied for a thousand freed, everywhere.</p>",
     );
@@ -51,7 +51,7 @@ pub fn streams(results: &Results, command: &str, out: &mut String) {
     html::table(&mut table, "Streams of another make", &names, &rows);
     let lead = "The share of free memory that is off, and below it pages copied for each page freed. Which room pages are moved \
                 into: what has lasted twice as long as free memory lies on average until it is used again, as the task itself \
-                observes; what has lasted 15 s (before; tuned on the moved workloads below); all at once.";
+                observes, and the shorter the fewer of the copies allowed are spent; what has lasted 15 s (before; tuned on the moved workloads below); all at once.";
     let title = "Free memory that is off, on streams of other makes";
     Figure { id: "other-makes", title, lead, drawing: &table, table: "", command }.write(out);
 }
