@@ -19,7 +19,7 @@
 //! is known to be there only after those before it were found the same.
 //!
 //! Invariants: nothing here allocates, waits or takes a lock that it could wait for; a word of a stack is read only
-//! where it is known to be readable ([`memory`]); a stack that could not be followed to its end says so ([`list::CUT`]).
+//! where it is known to be readable ([`memory`]); a stack that could not be followed to its end says so ([`walk::Ended::Cut`]).
 
 pub mod cache;
 pub mod cfi;
