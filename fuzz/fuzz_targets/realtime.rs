@@ -4,7 +4,7 @@
 #![no_main]
 
 use freehold_core::blocks::realtime::{BoundedHeap, FastHeap, StrictHeap};
-use freehold_core::units::Align;
+use freehold_core::align::Align;
 use freehold_testkit::SimRegion;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;

@@ -5,10 +5,10 @@
 //! another size asked for, the state that a replay of a large program is in. The plain lists run
 //! the crowd with 4,000 objects: they are not meant for more. Arguments name the policies to run.
 
+use freehold_core::align::Align;
 use freehold_core::blocks::Region;
 use freehold_core::machine::{Probe, Step};
 use freehold_core::policy::{POLICIES, Policy, Visitor, dispatch};
-use freehold_core::units::Align;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint::black_box;
 use std::ptr::NonNull;

@@ -1,10 +1,10 @@
 //! A policy of your own: the youngest free block that fits.
 
+use freehold_core::align::Align;
 use freehold_core::blocks::{Block, BlockHeap, Census, FreeIndex, Granules, Region, Tags, View};
 use freehold_core::check::Broken;
 use freehold_core::machine::{Probe, Step};
 use freehold_core::policy::{Inspect, Policy};
-use freehold_core::units::Align;
 
 /// A stack of free blocks, linked both ways through link 0 (down) and link 1 (up).
 #[derive(Default)]

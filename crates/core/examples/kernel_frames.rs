@@ -5,8 +5,8 @@
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use freehold_core::frames::pages::migrate::{Eagerness, Migrator, Owner};
-use freehold_core::frames::pages::{
+use freehold_core::frames::migrate::{Eagerness, Migrator, Owner};
+use freehold_core::frames::{
     AllocError, Area, Bank, Frame, Frames, Fullest, Group, Grouped, Kind, Memory, Request,
     SetupError, Stats, Zone,
 };

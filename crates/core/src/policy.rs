@@ -18,11 +18,11 @@
 #![doc = include_str!("../examples/add_a_policy.rs")]
 //! ```
 
+use crate::align::Align;
 use crate::blocks::{self, Region};
 use crate::check::Broken;
 use crate::machine::Probe;
 use crate::registry::registry;
-use crate::units::Align;
 use core::fmt;
 use core::ptr::NonNull;
 

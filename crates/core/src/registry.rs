@@ -1,6 +1,6 @@
 //! What a registry is: policies by name, a type for each, and a way from the one to the other.
 //!
-//! There are two, of blocks ([`policy`](crate::policy)) and of page frames ([`frames::pages`](crate::frames::pages)).
+//! There are two, of blocks ([`policy`](crate::policy)) and of page frames ([`frames::pages`](crate::frames)).
 
 /// What a registry says of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! internal waste at most one ninth above 128 bytes. The tables are evaluated by the compiler.
 //!
 //! Invariant: [`class_of`] returns the smallest class whose [`SizeClass::size`] is at least the
-//! request. Neighbours: `heap::cache` indexes its bins by class, `heap::slab` cuts units by size.
+//! request. Neighbours: `malloc::cache` indexes its bins by class, `malloc::slab` cuts units by size.
 
 /// How many classes there are.
 pub const CLASSES: usize = 72;

@@ -1,6 +1,6 @@
 //! Atomics: the machine's own, or loom's when the lock-free parts are being proved.
 //!
-//! Chosen once, here (`--cfg loom`); the modules under proof (`heap::bits`, `heap::inbox`) import
+//! Chosen once, here (`--cfg loom`); the modules under proof (`malloc::vacancy`, `malloc::inbox`) import
 //! from here and hold no `cfg` of their own; so is [`UnsafeCell`], in which loom sees who touches what
 //! at once. Also [`Lock`], which every cold path shares.
 

@@ -3,9 +3,9 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p freehold-core --test malloc_loom`
 #![cfg(loom)]
 
-use freehold_core::heap::depot::{Depot, HEADER, Magazine};
-use freehold_core::heap::inbox::{Inbox, Linked};
-use freehold_core::heap::vacancy::{Dequeued, Vacancy};
+use freehold_core::malloc::depot::{Depot, HEADER, Magazine};
+use freehold_core::malloc::inbox::{Inbox, Linked};
+use freehold_core::malloc::vacancy::{Dequeued, Vacancy};
 use freehold_core::sync::{AtomicPtr, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;

@@ -3,14 +3,14 @@
 
 mod sharing_common;
 
+use freehold_core::align::Align;
 use freehold_core::blocks::{
     BestFit, BestFitList, FirstFit, FirstFitList, Region, Search, Unmerged, WorstFit, WorstFitList,
 };
-use freehold_core::heap::sharing::{
+use freehold_core::policy::{Inspect, Policy};
+use freehold_core::sharing::{
     Handle, OneLock, PerThread, ReadWrite, ReaderWriter, Sharing, Starvation, Striped, WriterFirst,
 };
-use freehold_core::policy::{Inspect, Policy};
-use freehold_core::units::Align;
 use proptest::prelude::*;
 use sharing_common::{Over, Posix, Sendable, alloc, free};
 use std::ptr::NonNull;

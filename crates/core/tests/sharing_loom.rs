@@ -7,10 +7,10 @@
 mod sharing_common;
 
 use freehold_core::blocks::FirstFitList;
-use freehold_core::heap::sharing::{
+use freehold_core::policy::{Inspect, Policy};
+use freehold_core::sharing::{
     OneLock, PerThread, ReadWrite, ReaderWriter, Sharing, Striped, WriterFirst,
 };
-use freehold_core::policy::{Inspect, Policy};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;

@@ -7,8 +7,8 @@ use crate::thread::Entered;
 use crate::watch::{self, Ask};
 use crate::{profile, purger, report, thread, word};
 use core::ptr;
-use freehold_core::heap::{Cache, Collected, Freed, Misuse, NodeHeap, Sealed};
 use freehold_core::machine::Machine;
+use freehold_core::malloc::{Cache, Collected, Freed, Misuse, NodeHeap, Sealed};
 use freehold_core::size_class::{
     SMALL_MAX, class_of, class_of_aligned, class_of_resized, round_up,
 };
@@ -329,7 +329,7 @@ pub struct Usage {
 /// What the heap holds of the machine now.
 pub fn usage() -> Usage {
     let usage = HEAP.usage();
-    let unit = freehold_core::frames::UNIT;
+    let unit = freehold_core::malloc::units::UNIT;
     Usage { used: usage.used * unit, dirty: usage.dirty * unit, committed: usage.committed * unit }
 }
 

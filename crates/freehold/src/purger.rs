@@ -10,7 +10,7 @@
 //! Invariant: the state is `AT_WORK` while there is a thread that will check [`NodeHeap::wants_purge`] again, or another
 //! thread is about to start one.
 //!
-//! [`NodeHeap::wants_purge`]: freehold_core::heap::NodeHeap::wants_purge
+//! [`NodeHeap::wants_purge`]: freehold_core::malloc::NodeHeap::wants_purge
 
 use crate::process::HEAP;
 use crate::{heaps, report, thread};

@@ -35,11 +35,11 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
+pub use freehold_core::align::Align;
 pub use freehold_core::blocks::Region;
 pub use freehold_core::blocks::realtime::{BoundedHeap, FastHeap, Misuse, StrictHeap, Unfit};
 use freehold_core::check::Broken;
 use freehold_core::machine::Machine;
-pub use freehold_core::units::Align;
 
 /// A cache line: the control block begins on one.
 const LINE: usize = 64;

@@ -2,7 +2,7 @@
 //! written without allocating, then `abort`.
 
 use crate::process::HEAP;
-use freehold_core::heap::Misuse;
+use freehold_core::malloc::Misuse;
 
 /// Names the error and the address, and aborts.
 #[cold]

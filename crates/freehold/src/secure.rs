@@ -18,8 +18,8 @@ use crate::watch::{self, Ask};
 use crate::{held, report};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use freehold_core::heap::{Block, Cache, Kind, Misuse};
 use freehold_core::machine::Machine;
+use freehold_core::malloc::{Block, Cache, Kind, Misuse};
 use freehold_core::size_class::{MAX_CLASS_SIZE, SizeClass, class_of_aligned};
 use freehold_os::thread::is_alone;
 

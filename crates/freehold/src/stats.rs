@@ -6,9 +6,9 @@
 use crate::off_heap::Table;
 use crate::{counts, heaps, watch};
 use core::sync::atomic::Ordering;
-pub use freehold_core::frames::UNIT;
-use freehold_core::heap::census::Direct;
-pub use freehold_core::heap::census::{Census, ClassCensus};
+use freehold_core::malloc::census::Direct;
+pub use freehold_core::malloc::census::{Census, ClassCensus};
+pub use freehold_core::malloc::units::UNIT;
 use freehold_core::stats::page::Page;
 pub use freehold_core::stats::{Counts, Format, HeapReport, Name, Out, Report};
 

@@ -14,7 +14,7 @@
 use crate::heaps::{self, with_list};
 use crate::process::{self, HEAP};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use freehold_core::frames::runs::Cursor;
+use freehold_core::malloc::units::runs::Cursor;
 use freehold_core::place::{NodeId, NodeSet};
 
 /// Rounds over all memory before what is left counts as stuck.
@@ -164,7 +164,7 @@ fn close_everywhere() {
 /// Goes round until a round finds nothing, or nothing more can be done. `step` moves a bank's worth; `None` ends a round.
 pub(crate) fn rounds(
     pace: Pace,
-    mut step: impl FnMut() -> Option<freehold_core::heap::Vacated>,
+    mut step: impl FnMut() -> Option<freehold_core::malloc::Vacated>,
 ) -> Vacated {
     let mut done = Vacated::default();
     for _ in 0..ROUNDS {
@@ -196,7 +196,7 @@ fn sleep(nanoseconds: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_core::heap::Vacated as Part;
+    use freehold_core::malloc::Vacated as Part;
 
     /// Rounds of these parts; after the last, nothing is there.
     fn go(pace: Pace, parts: &[&[(usize, usize)]]) -> (Vacated, usize) {

@@ -15,7 +15,7 @@ use crate::process::HEAP;
 use crate::{counts, profile, secure, word};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
-use freehold_core::heap::{Block, Cache, Freed, Misuse};
+use freehold_core::malloc::{Block, Cache, Freed, Misuse};
 use freehold_core::size_class::MAX_CLASS_SIZE;
 
 /// Count every call exactly (`FREEHOLD_STATS`).

@@ -15,7 +15,7 @@
 
 use crate::profile::Meter;
 use core::arch::{asm, global_asm};
-use freehold_core::heap::Cache;
+use freehold_core::malloc::Cache;
 
 global_asm!(
     ".pushsection .rodata.freehold_no_cache,\"a\",@progbits",

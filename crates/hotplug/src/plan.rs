@@ -21,8 +21,8 @@
 //! filling the zone with pages of our own first, so that others must leave it, would take the machine's free memory away.
 
 use crate::blocks::{Block, Machine, Verdict};
-use freehold_core::frames::pages::Interleave;
-use freehold_core::frames::pages::migrate::Eagerness;
+use freehold_core::frames::Interleave;
+use freehold_core::frames::migrate::Eagerness;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Parser, planner and apply against folders that look like a machine.
 
-use freehold_core::frames::pages::Interleave;
+use freehold_core::frames::Interleave;
 use freehold_hotplug::apply::{Outcome, Writer, apply, restore};
 use freehold_hotplug::{Machine, Plan, Tree, TreeError, Verdict, Wanted};
 use std::collections::BTreeSet;

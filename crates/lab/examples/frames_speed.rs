@@ -17,7 +17,7 @@
 //! a program outside includes this file as a module, implements [`Caller`] by `LLFree::get` and `LLFree::put`, and calls
 //! [`time`] with one caller a thread (16 GiB of frames, `Init::FreeAll`, `Classing::simple` with as many cores as threads).
 
-use freehold_core::frames::pages::{
+use freehold_core::frames::{
     Frame, Frames, Kind, POLICIES, Policy, Request, Visitor, Zone, dispatch,
 };
 use freehold_sim::banks::Metadata;

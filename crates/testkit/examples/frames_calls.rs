@@ -4,7 +4,7 @@
 //! order. Any other name of a workload allocates and does nothing more, so that a caller can take off what
 //! making the zone costs. Prints how many calls were made beyond that.
 
-use freehold_core::frames::pages::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
+use freehold_core::frames::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
 use freehold_testkit::FrameMemory;
 use std::hint::black_box;
 

@@ -7,7 +7,7 @@
 //!
 //! `races [CALLS]`: calls a thread, by default 100,000.
 
-use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_os::Linux;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -2,8 +2,8 @@
 //! a commit or purge outside what it reserved, or a purge of what was never committed.
 
 use crate::nodes::FakeNodes;
-use freehold_core::frames::BANK;
 use freehold_core::machine::{Machine, Nodes};
+use freehold_core::malloc::units::BANK;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

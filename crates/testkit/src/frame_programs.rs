@@ -3,7 +3,7 @@
 //! As with [`programs`](crate::programs): a call names a block by counting live ones round and round, and a set
 //! likewise, so that whatever is left out while shrinking, the rest still means something.
 
-use freehold_core::frames::pages::{Frame, Interleave, Kind, Lifetime, Request, Zone};
+use freehold_core::frames::{Frame, Interleave, Kind, Lifetime, Request, Zone};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Memories that are none: a machine's nodes for tests, one thread that is wherever the test says.
 
-use freehold_core::frames::BANK;
 use freehold_core::machine::{Nodes, Room, Survey};
+use freehold_core::malloc::units::BANK;
 use freehold_core::place::{Home, NodeId, NodeSet, Path};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The oracle for page-frame allocators: who owns which frame, what it wrote there, and what must never happen.
 
 use crate::frame_programs::{FrameOp, FrameProgram};
-use freehold_core::frames::pages::migrate::{self, Eagerness, Lasting, Migrator, Owner};
-use freehold_core::frames::pages::{
+use freehold_core::frames::migrate::{self, Eagerness, Lasting, Migrator, Owner};
+use freehold_core::frames::{
     AllocError, Area, Bank, Class, Frame, Frames, FreeError, Group, Kind, Link, MAX_ORDER, Memory,
     Needs, Policy, Request, SetId, SetState, Zone,
 };
@@ -289,11 +289,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
     fn change(
         &mut self,
         n: u16,
-        call: fn(
-            &mut Frames<'m, P>,
-            SetId,
-            &mut (),
-        ) -> Result<(), freehold_core::frames::pages::SetError>,
+        call: fn(&mut Frames<'m, P>, SetId, &mut ()) -> Result<(), freehold_core::frames::SetError>,
         may: fn(SetState, u32) -> bool,
     ) -> Result<(), String> {
         let set = self.nth_set(n);

@@ -10,9 +10,9 @@
 //! blocks travel the same way, and a failure can be repeated and shrunk. Threads of their own add the timing.
 
 use crate::malloc_programs::Call;
-use freehold_core::frames::UNIT;
-use freehold_core::heap::{Cache, NodeHeap};
 use freehold_core::machine::Machine;
+use freehold_core::malloc::units::UNIT;
+use freehold_core::malloc::{Cache, NodeHeap};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
 //! Every registered page-frame policy under the oracle, and what is promised beside it.
 
-use freehold_core::frames::pages::migrate::{Eagerness, Lasting, Migrator, Owner};
-use freehold_core::frames::pages::{Adaptive, AdaptivePaper, Admits, Buddy, Fullest};
-use freehold_core::frames::pages::{
+use freehold_core::frames::migrate::{Eagerness, Lasting, Migrator, Owner};
+use freehold_core::frames::{Adaptive, AdaptivePaper, Admits, Buddy, Fullest};
+use freehold_core::frames::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
     SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
 };

@@ -1,7 +1,7 @@
 //! Core files hold the banks that are in use and no others; a machine is told by few stretches, each a mapping.
 
-use freehold_core::frames::BANK;
-use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::malloc::units::BANK;
+use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_testkit::failing_machine::FailingMachine;
 
 type Heap = NodeHeap<FailingMachine>;

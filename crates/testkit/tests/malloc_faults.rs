@@ -1,7 +1,7 @@
 //! The malloc on a machine whose nth call fails, for every n: requests may be refused, but blocks
 //! keep their contents, and afterwards every structure is whole.
 
-use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_testkit::failing_machine::FailingMachine;
 
 struct Random(u64);

@@ -1,7 +1,7 @@
 //! Huge pages are asked for where banks are going to be full, nowhere else, and no longer once a part is given back.
 
-use freehold_core::frames::{BANK, UNIT};
-use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::malloc::units::{BANK, UNIT};
+use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_core::size_class::{CLASSES, SizeClass};
 use freehold_testkit::failing_machine::FailingMachine;
 

@@ -1,6 +1,6 @@
 //! Metered caches: exactly so many allocations of a class pass as were paid for, whatever is freed meanwhile.
 
-use freehold_core::heap::NodeHeap;
+use freehold_core::malloc::NodeHeap;
 use freehold_core::size_class::{SizeClass, class_of};
 use freehold_testkit::failing_machine::FailingMachine;
 use std::collections::BTreeSet;

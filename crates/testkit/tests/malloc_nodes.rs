@@ -1,8 +1,8 @@
 //! The malloc on a machine with several memories, simulated: whose memory a block is of, whoever frees it.
 
-use freehold_core::frames::BANK;
-use freehold_core::frames::runs::Cursor;
-use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::malloc::units::BANK;
+use freehold_core::malloc::units::runs::Cursor;
+use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_core::place::{NodeId, NodeSet};
 use freehold_testkit::failing_machine::FailingMachine;
 use freehold_testkit::nodes::{CAPACITY, FakeNodes};

@@ -1,6 +1,6 @@
 //! What a block that grows costs: how often it moves, and how much longer than asked for it is.
 
-use freehold_core::heap::NodeHeap;
+use freehold_core::malloc::NodeHeap;
 use freehold_testkit::failing_machine::FailingMachine;
 
 /// The lengths to which a block came by `steps`, each time it moved, and how long it is in the end.

@@ -1,8 +1,8 @@
 //! When everything was freed next to nothing stays: neither what is known about banks, nor the rest of huge pages, nor
 //! slabs that their owners have forgotten.
 
-use freehold_core::frames::{BANK, UNIT};
-use freehold_core::heap::{Cache, NodeHeap};
+use freehold_core::malloc::units::{BANK, UNIT};
+use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_core::size_class::SizeClass;
 use freehold_testkit::failing_machine::FailingMachine;
 

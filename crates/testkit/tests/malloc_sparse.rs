@@ -1,11 +1,11 @@
 //! A slab of which pages were given back is fast again once it is used, and a block freed twice is told all the while.
 
-use freehold_core::heap::{Cache, Freed, Misuse, NodeHeap};
+use freehold_core::malloc::{Cache, Freed, Misuse, NodeHeap};
 use freehold_core::size_class::{SizeClass, class_of};
 use freehold_testkit::failing_machine::FailingMachine;
 
 const UNIT: usize = 64 << 10;
-/// Careful frees for a page, and pages of a slab: see `core/heap/sparse`.
+/// Careful frees for a page, and pages of a slab: see `core/malloc/sparse`.
 const WORTH_A_SLAB: usize = 256 * 16;
 
 fn heap() -> NodeHeap<FailingMachine> {

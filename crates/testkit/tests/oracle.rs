@@ -1,10 +1,10 @@
 //! The oracle itself: it must catch every kind of lie, and show it in few calls.
 
+use freehold_core::align::Align;
 use freehold_core::blocks::{FirstFit, Region};
 use freehold_core::check::Broken;
 use freehold_core::machine::Probe;
 use freehold_core::policy::{BlockInfo, Inspect, Policy, Totals};
-use freehold_core::units::Align;
 use freehold_testkit::{Fault, ShadowHeap, SimRegion, hunt, run_program};
 use std::ptr::NonNull;
 

@@ -5,7 +5,7 @@ mod writer;
 
 use crate::ui;
 use anyhow::{Context, Result, bail};
-use freehold_core::frames::pages::Interleave;
+use freehold_core::frames::Interleave;
 use freehold_hotplug::apply::{self, Done, Outcome};
 use freehold_hotplug::{Machine, Plan, Tree, Wanted};
 use freehold_lab::human;

@@ -24,10 +24,10 @@ use super::region::Region;
 use super::stack::Stack;
 use super::tags::{Block, Granules, Tag, Tags, View};
 use super::walk::{self, Counts, Tally};
+use crate::align::Align;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 use crate::policy::{BlockInfo, Inspect, Policy, Totals};
-use crate::units::Align;
 use core::ptr::NonNull;
 
 /// One more than the highest order: no region is longer than 2^32 - 1 granules.

@@ -10,10 +10,10 @@ use super::index::{Census, FreeIndex, LongestTwo};
 use super::region::Region;
 use super::tags::{Block, Granules, MIN_BLOCK, Tag, Tags, View};
 use super::walk::{self, Counts, Tally};
+use crate::align::Align;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 use crate::policy::{BlockInfo, Distance, Inspect, Policy, Totals};
-use crate::units::Align;
 use core::ptr::NonNull;
 
 /// One region under boundary tags, with immediate merging of both neighbours; `I` chooses, `T` keeps

@@ -14,10 +14,10 @@ use super::region::Region;
 use super::search::{Found, Search, StillIndex};
 use super::tags::{Granules, MIN_BLOCK};
 use super::walk::{self, Tally};
+use crate::align::Align;
 use crate::check::Broken;
 use crate::machine::{Probe, Step};
 use crate::policy::{BlockInfo, Inspect, Policy, Totals};
-use crate::units::Align;
 use core::ptr::NonNull;
 
 /// The blocks of a region, split and never merged, chosen as `H` chooses:

@@ -1,7 +1,7 @@
 //! The report as OpenMetrics 1.0 (RFC draft of 2020): every family once, every heap a label.
 
 use super::{GAUGES, HeapReport, Out, Pen, Report};
-use crate::heap::census::ClassCensus;
+use crate::malloc::census::ClassCensus;
 use crate::size_class::CLASSES;
 
 /// A family by size class.

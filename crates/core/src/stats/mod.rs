@@ -17,7 +17,7 @@ pub mod page;
 mod text;
 mod xml;
 
-use crate::heap::census::Census;
+use crate::malloc::census::Census;
 use crate::size_class::CLASSES;
 
 /// Where a report is written to.

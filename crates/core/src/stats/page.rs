@@ -10,7 +10,7 @@
 //! nobody looks at pays nothing for being looked at.
 
 use super::{Counts, HeapReport, Name};
-use crate::heap::census::{Census, Layout, Peek, Roots};
+use crate::malloc::census::{Census, Layout, Peek, Roots};
 use core::mem::{MaybeUninit, size_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -173,7 +173,7 @@ fn read<T: Plain>(peek: &impl Peek, address: usize) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::census::Direct;
+    use crate::malloc::census::Direct;
 
     #[test]
     fn a_page_says_what_it_is() {

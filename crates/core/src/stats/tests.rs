@@ -3,7 +3,7 @@
 extern crate std;
 
 use super::*;
-use crate::heap::census::ClassCensus;
+use crate::malloc::census::ClassCensus;
 
 fn heap() -> HeapReport {
     let mut census = Census { committed: 4 << 20, held: 192 << 10, ..Census::default() };

@@ -1,8 +1,8 @@
 //! What the tests of the ways to share a heap have in common, on real threads and under loom: a lock, memory, calls.
 
+use freehold_core::align::Align;
 use freehold_core::blocks::Region;
-use freehold_core::heap::sharing::{Exclusive, Handle, Monitor};
-use freehold_core::units::Align;
+use freehold_core::sharing::{Exclusive, Handle, Monitor};
 use std::ptr::NonNull;
 
 #[cfg(loom)]

@@ -1,7 +1,7 @@
 //! When the next sample of a class is due, for a thread whose cache is metered: its allocations stay hot.
 //!
 //! Each class has its own sample points: the gap between two is drawn from the exponential distribution, as in `mod`,
-//! and expressed in allocations. Blocks are counted when a stack is installed (`heap/metered` in core), and a stack is
+//! and expressed in allocations. Blocks are counted when a stack is installed (`malloc/metered` in core), and a stack is
 //! cut where the gap ends. So the allocation that contains the sample point finds no block: exactly that
 //! one, whatever was freed in between. An allocation counts with its class's size: the size requested is not known before.
 //!
@@ -13,7 +13,7 @@ use crate::process::HEAP;
 use crate::watch::Ask;
 use core::cell::Cell;
 use core::ptr;
-use freehold_core::heap::Cache;
+use freehold_core::malloc::Cache;
 use freehold_core::size_class::{CLASSES, SizeClass, class_of_aligned};
 
 /// See the module. Lives in a block of the cache that it meters.

@@ -35,7 +35,7 @@ use crate::word;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use freehold_core::heap::Cache;
+use freehold_core::malloc::Cache;
 use freehold_core::sync::Lock;
 pub(crate) use meter::Meter;
 use table::Tables;

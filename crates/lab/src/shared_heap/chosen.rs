@@ -4,12 +4,12 @@ use super::{HeapError, HeapsUse, number};
 use crate::holdings::Holdings;
 use crate::simulate::Memory;
 use crate::studies::threads::locks::{Metered, Seen};
+use freehold_core::align::Align;
 use freehold_core::blocks::{BestFit, FirstFit, Region};
-use freehold_core::heap::sharing::{
+use freehold_core::policy::Policy;
+use freehold_core::sharing::{
     Handle, OneLock, OwnHeap, Owner, Parked, PerThread, Sharing, Striped,
 };
-use freehold_core::policy::Policy;
-use freehold_core::units::Align;
 use freehold_os::Linux;
 use std::alloc::Layout;
 use std::cell::UnsafeCell;

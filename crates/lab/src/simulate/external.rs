@@ -79,9 +79,9 @@ fn walk<P: Policy>(policy: &P, totals: &Totals) -> u64 {
 mod tests {
     use super::*;
     use crate::simulate::memory::Memory;
+    use freehold_core::align::Align;
     use freehold_core::blocks::Buddy;
     use freehold_core::policy::{Inspect, POLICIES, Visitor, dispatch};
-    use freehold_core::units::Align;
 
     /// Blocks of 112 bytes, every other one free, the last `longest` long; then the free end.
     /// `None` where that does not fit, as it may not for buddies.

@@ -7,7 +7,7 @@
 
 use super::workload::Sink;
 use crate::random::Random;
-use freehold_core::frames::pages::{Kind, Request};
+use freehold_core::frames::{Kind, Request};
 use std::collections::BTreeMap;
 
 /// The stream, as plain numbers. Bounds are (least, most), both included.

@@ -1,6 +1,6 @@
 //! A machine's zones and banks, and the metadata that they need.
 
-use freehold_core::frames::pages::{
+use freehold_core::frames::{
     Admits, Area, Bank, Frame, Frames, Group, Interleave, Link, Memory, Needs, Policy, Role,
     SetupError, Zone,
 };

@@ -1,7 +1,7 @@
 //! Who owns which frame: objects with their blocks, and the way back from a frame to its owner.
 
-use freehold_core::frames::pages::Frame;
-use freehold_core::frames::pages::migrate::Owner;
+use freehold_core::frames::Frame;
+use freehold_core::frames::migrate::Owner;
 
 /// A block as 32 bits: the frame, and its order above [`ORDER_SHIFT`].
 type Packed = u32;

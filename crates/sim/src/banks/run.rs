@@ -5,8 +5,8 @@ use super::pages::Pages;
 use super::sections::{Section, survey};
 use super::workload::{Sink, Trigger};
 use freehold_core::check::Broken;
-use freehold_core::frames::pages::migrate::{Eagerness, Migrator};
-use freehold_core::frames::pages::{Frames, Lifetime, Policy, Request, SetId, Zones};
+use freehold_core::frames::migrate::{Eagerness, Migrator};
+use freehold_core::frames::{Frames, Lifetime, Policy, Request, SetId, Zones};
 
 /// On which occasions migration is called besides its own waking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

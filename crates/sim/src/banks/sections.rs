@@ -1,6 +1,6 @@
 //! What is in every 128 MiB: the unit that Linux plugs memory in, half a bank of the thesis.
 
-use freehold_core::frames::pages::{Class, Frames, Policy};
+use freehold_core::frames::{Class, Frames, Policy};
 
 /// Frames of a section.
 pub const SECTION_FRAMES: u32 = 1 << 15;

@@ -16,7 +16,7 @@
 //! of them has one, in turns.
 
 use super::workload::{Sink, Trigger};
-use freehold_core::frames::pages::{Kind, Lifetime, MAX_ORDER, Request};
+use freehold_core::frames::{Kind, Lifetime, MAX_ORDER, Request};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 

@@ -9,7 +9,7 @@ mod parts;
 pub use control::Workload;
 pub use parts::{Boot, Builds, Caches, Footprint, Processes, Slabs, Storms};
 
-use freehold_core::frames::pages::Request;
+use freehold_core::frames::Request;
 
 /// An occasion on which the thesis tried to call migration, and rejected it (section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@
 
 use super::Look;
 use anyhow::{Context, Result, anyhow, bail};
-use freehold_core::heap::census::Peek;
+use freehold_core::malloc::census::Peek;
 use freehold_core::stats::page::{MAGIC, PAGE_ALIGN, Page, Unreadable};
 use std::fs;
 use std::io;

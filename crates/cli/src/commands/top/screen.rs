@@ -3,7 +3,7 @@
 
 use super::Look;
 use crate::ui;
-use freehold_core::heap::census::Census;
+use freehold_core::malloc::census::Census;
 use freehold_core::stats::HeapReport;
 use std::fmt::Write;
 use std::time::Duration;
@@ -130,7 +130,7 @@ fn signed_size(bytes: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_core::heap::census::ClassCensus;
+    use freehold_core::malloc::census::ClassCensus;
 
     #[test]
     fn what_holds_most_comes_first_and_changes_are_shown() {

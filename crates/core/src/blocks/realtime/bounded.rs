@@ -2,10 +2,10 @@
 
 use super::misuse::Misuse;
 use super::{FastHeap, StrictHeap, fast, strict};
+use crate::align::Align;
 use crate::blocks::walk::Tally;
 use crate::check::Broken;
 use crate::policy::Inspect;
-use crate::units::Align;
 use core::ptr::NonNull;
 
 /// A heap whose every call takes a bounded number of instructions, whatever it holds: no loop over

@@ -19,6 +19,7 @@ use super::misuse::{Misuse, Unfit};
 use super::rings::{LARGE, MAX_LEN, Rings, SPARE};
 use super::sent::Sent;
 use super::used::Used;
+use crate::align::Align;
 use crate::blocks::heap::BlockHeap;
 use crate::blocks::region::{GRANULE, Region};
 use crate::blocks::tags::{MIN_BLOCK, TAG, Tags};
@@ -27,7 +28,6 @@ use crate::check::Broken;
 use crate::machine::Probe;
 use crate::policy::{BlockInfo, Inspect, Policy, Totals};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
-use crate::units::Align;
 use core::ptr::NonNull;
 
 /// DmRT over a region, in bounded time; see the module. Totals are counted by `T`, or not at all.

@@ -48,11 +48,11 @@
 use super::misuse::{Misuse, Unfit};
 use super::sent::Sent;
 use super::tree::{MAX_UNITS, Tree};
+use crate::align::Align;
 use crate::blocks::region::Region;
 use crate::check::Broken;
 use crate::policy::BlockInfo;
 use crate::sync::AtomicU64;
-use crate::units::Align;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 

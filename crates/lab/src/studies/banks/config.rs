@@ -1,8 +1,8 @@
 //! The study's settings, read and checked.
 
 use crate::studies::settings::{Settings, SettingsError};
-use freehold_core::frames::pages::migrate::{Eagerness, Lasting, Order};
-use freehold_core::frames::pages::{Kind, POLICIES};
+use freehold_core::frames::migrate::{Eagerness, Lasting, Order};
+use freehold_core::frames::{Kind, POLICIES};
 use freehold_sim::banks::{
     BankMachine, Boot, Builds, Caches, DimmPower, Exchange, Footprint, Meter, Processes,
     RunSettings, Shape, Slabs, StatePower, Storms, Triggers, Workload,

@@ -1,7 +1,7 @@
 //! One run: a policy, a machine, a workload, a task; and what it comes to.
 
 use crate::studies::settings::SettingsError;
-use freehold_core::frames::pages::{Policy, Visitor, dispatch};
+use freehold_core::frames::{Policy, Visitor, dispatch};
 use freehold_sim::banks::{
     BankMachine, Exchange, Halt, PageTrace, Run, RunSettings, Sample, Workload, run,
 };

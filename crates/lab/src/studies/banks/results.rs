@@ -4,8 +4,8 @@ use super::config::Plan;
 use super::measure::{BanksError, Calls, Named, Row, simulate};
 use super::verdicts::{Verdict, verdicts};
 use super::{published, sizes, streams};
-use freehold_core::frames::pages::Kind;
-use freehold_core::frames::pages::migrate::{Eagerness, Lasting, Order};
+use freehold_core::frames::Kind;
+use freehold_core::frames::migrate::{Eagerness, Lasting, Order};
 use freehold_sim::banks::{
     Bill, Run, RunSettings, SECTION_FRAMES, Section, Triggers, Workload, count,
 };

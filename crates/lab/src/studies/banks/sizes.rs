@@ -1,8 +1,6 @@
 //! Table 4.2, ours: what a zone of 64 banks takes besides the metadata of its frames.
 
-use freehold_core::frames::pages::{
-    Area, Bank, Frame, Frames, POLICIES, Policy, Visitor, Zone, dispatch,
-};
+use freehold_core::frames::{Area, Bank, Frame, Frames, POLICIES, Policy, Visitor, Zone, dispatch};
 use serde::Serialize;
 
 /// Bytes of a policy's structures.

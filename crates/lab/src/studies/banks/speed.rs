@@ -1,6 +1,6 @@
 //! Real time of the code that ships: table 6.1's sequence, run on this machine and not simulated.
 
-use freehold_core::frames::pages::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
+use freehold_core::frames::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
 use freehold_sim::banks::Metadata;
 use serde::Serialize;
 use std::time::Instant;

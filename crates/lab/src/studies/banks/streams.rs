@@ -7,7 +7,7 @@
 use super::config::Plan;
 use super::measure::{BanksError, Calls, Named, Row, simulate};
 use super::results::{BEST, STOCK};
-use freehold_core::frames::pages::migrate::{Eagerness, Lasting};
+use freehold_core::frames::migrate::{Eagerness, Lasting};
 use freehold_sim::banks::{PageTrace, RunSettings};
 use rayon::prelude::*;
 use serde::Serialize;

@@ -9,7 +9,7 @@ use super::published::{FIGURES, cell, printed};
 use super::results::{PUBLISHED, Pinned, Results, STOCK};
 use crate::studies::class::{self, Basis, Class};
 use crate::studies::statistics::Summary;
-use freehold_core::frames::pages::ORDERS;
+use freehold_core::frames::ORDERS;
 use serde::Serialize;
 
 /// How near is near: 10 %.

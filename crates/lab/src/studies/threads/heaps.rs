@@ -9,11 +9,11 @@ use crate::simulate::Memory;
 use freehold_core::blocks::{
     BestFit, BestFitList, FirstFit, FirstFitList, Search, Unmerged, WorstFit, WorstFitList,
 };
-use freehold_core::heap::sharing::{
+use freehold_core::policy::Policy;
+use freehold_core::sharing::{
     Exclusive, OneLock, Parked, PerThread, ReadWrite, ReaderWriter, Sharing as Shared, Starvation,
     Striped, WriterFirst,
 };
-use freehold_core::policy::Policy;
 use freehold_os::Linux;
 use serde::{Deserialize, Serialize};
 

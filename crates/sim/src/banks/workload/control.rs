@@ -4,7 +4,7 @@ use super::parts::{Boot, Builds, Caches, Footprint, Processes, Slabs, Storms};
 use super::{Sink, Trigger};
 use crate::banks::machine::MIB;
 use crate::random::Random;
-use freehold_core::frames::pages::{Kind, Lifetime, PAGE_BLOCK_ORDER, Request};
+use freehold_core::frames::{Kind, Lifetime, PAGE_BLOCK_ORDER, Request};
 use std::collections::VecDeque;
 
 /// A workload: all of its parts.

@@ -1,6 +1,6 @@
 //! The parts of a workload, as plain numbers. Bounds are (least, most), both included.
 
-use freehold_core::frames::pages::Kind;
+use freehold_core::frames::Kind;
 
 /// How much memory is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

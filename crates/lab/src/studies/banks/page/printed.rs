@@ -5,7 +5,7 @@ use crate::report::html::{self, Cell, Escaped, Figure};
 use crate::studies::banks::published::{Printed, cell, printed};
 use crate::studies::banks::results::Results;
 use crate::studies::banks::speed::Timed;
-use freehold_core::frames::pages::MOST_STEPS;
+use freehold_core::frames::MOST_STEPS;
 use std::fmt::Write;
 
 fn as_printed(table: &Printed) -> String {

@@ -1,0 +1,424 @@
+//! A slab: one unit of 64 KiB cut into blocks of one class.
+//!
+//! Its free blocks are set bits, out of band: inside the descriptor when there are at most 512 of
+//! them, else in the unit's bitmap. Any thread clears bits to take blocks and sets bits to give them, each by
+//! one atomic operation for up to 64 blocks, without a lock. The purger takes blocks like
+//! a program would, returns their pages and gives them back.
+//!
+//! Invariant: a set bit is a block that no thread holds. The thread that clears the bit holds the block. `vacancy` owns counts
+//! and notification; `next`, `prev` and `cursor` are the owner's.
+
+use super::cache::Block;
+use super::inbox::Linked;
+use super::vacancy::Vacancy;
+use crate::malloc::units::{UNIT, UNIT_SHIFT, region::DESCRIPTOR};
+use crate::row::Row;
+use crate::size_class::SizeClass;
+use crate::sync::{AtomicPtr, AtomicU64};
+use core::cell::Cell;
+use core::ops::Range;
+use core::ptr;
+use core::sync::atomic::{AtomicU16, Ordering, compiler_fence};
+
+/// The descriptor of a unit that is a slab.
+#[repr(C)]
+pub struct Slab {
+    pub vacancy: Vacancy,
+    /// Neighbours in the owner's list of the class.
+    pub next: Cell<*mut Slab>,
+    pub prev: Cell<*mut Slab>,
+    news: AtomicPtr<Slab>,
+    bits: Cell<*const AtomicU64>,
+    base: Cell<usize>,
+    class: Cell<u8>,
+    /// The word at which the owner last found a bit.
+    cursor: Cell<u8>,
+    blocks: Cell<u16>,
+    /// Bit `i`: page `i` of 4 KiB was purged since a block in it was last taken.
+    pub purged: AtomicU16,
+    /// The purger's note: free blocks at its last visit.
+    pub seen: AtomicU16,
+    /// Bit `i`: free blocks that start in page `i` may have lost their marks; see `sparse`.
+    pub unmarked: AtomicU16,
+    /// The owner's count of frees that took the careful path for want of marks.
+    pub careful: Cell<u16>,
+    _room: u32,
+    /// The second cache line: the bits themselves, when these are enough.
+    inline_bits: [AtomicU64; INLINE / 64],
+}
+
+/// Most blocks whose bits fit the descriptor: classes from 128 bytes on.
+const INLINE: usize = 512;
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slab>() == DESCRIPTOR);
+
+// SAFETY: `link` is `news`, which only the inbox uses.
+unsafe impl Linked for Slab {
+    fn link(&self) -> &AtomicPtr<Slab> {
+        &self.news
+    }
+}
+
+/// Blocks taken from slabs, linked lowest address first.
+pub struct Chain {
+    /// What the first block is linked behind: spares the loop a question per block. Links depend
+    /// on addresses, so a chain with blocks must not be moved.
+    anchor: Block,
+    tail: *mut Block,
+    pub len: usize,
+    key: usize,
+}
+
+impl Chain {
+    pub fn new(key: usize) -> Chain {
+        Chain { anchor: Block::new(), tail: ptr::null_mut(), len: 0, key }
+    }
+
+    /// Ends the chain; its first block, null for none.
+    pub fn close(&mut self) -> *mut Block {
+        if self.len == 0 {
+            return ptr::null_mut();
+        }
+        let anchor = &raw mut self.anchor;
+        // SAFETY: the tail is the last block added, and the anchor was linked before the first.
+        unsafe {
+            Block::link(self.tail, ptr::null_mut(), self.key);
+            Block::next(anchor, self.key)
+        }
+    }
+
+    /// Adds the blocks of `size` bytes at `base` whose bits are set.
+    ///
+    /// # Safety
+    /// The blocks are free and the caller's.
+    #[inline]
+    unsafe fn add(&mut self, base: usize, size: usize, mut bits: u64) {
+        let key = self.key;
+        let mut tail = if self.tail.is_null() { &raw mut self.anchor } else { self.tail };
+        let (mut mark, mut at) = (Block::mark_of(tail, key), base);
+        // Row by row of neighbours: in a slab that was just cut there is but one.
+        while bits != 0 {
+            let gap = bits.trailing_zeros();
+            at += gap as usize * size;
+            bits >>= gap;
+            let row = bits.trailing_ones();
+            let end = at + row as usize * size;
+            while at != end {
+                let block = ptr::with_exposed_provenance_mut(at);
+                let link = Block::mark_of(block, key);
+                // SAFETY: the tail is the anchor or a block of this chain, and the links of blocks are their marks.
+                unsafe { Block::write(tail, link, mark) };
+                (tail, mark) = (block, link);
+                at += size;
+            }
+            self.len += row as usize;
+            bits = bits.checked_shr(row).unwrap_or(0);
+        }
+        self.tail = tail;
+    }
+}
+
+impl Slab {
+    /// The offset of `blocks`, in bytes, for a reader from outside.
+    pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
+
+    /// Makes the unit at `base` a slab, all blocks free, but for its tag and its vacancy. The caller owns the unit
+    /// alone, makes it known by its tag, and then starts the vacancy: a thread that finds the slab alive finds its owner.
+    pub fn cut(&self, base: usize, class: SizeClass, bitmap: *mut u8) {
+        let blocks = class.blocks_in(UNIT);
+        self.base.set(base);
+        self.class.set(class.index() as u8);
+        self.blocks.set(blocks as u16);
+        self.cursor.set(0);
+        self.next.set(ptr::null_mut());
+        self.prev.set(ptr::null_mut());
+        self.purged.store(0, Ordering::Relaxed);
+        self.seen.store(0, Ordering::Relaxed);
+        self.unmarked.store(0, Ordering::Relaxed);
+        self.careful.set(0);
+        self.bits.set(if blocks <= INLINE { self.inline_bits.as_ptr() } else { bitmap.cast() });
+        for (at, word) in self.words().iter().enumerate() {
+            word.store(self.full(at), Ordering::Relaxed);
+        }
+    }
+
+    /// Where its blocks start.
+    #[inline]
+    pub fn base(&self) -> usize {
+        self.base.get()
+    }
+
+    /// How many blocks it has, free or not.
+    #[inline]
+    pub fn blocks(&self) -> u32 {
+        self.blocks.get() as u32
+    }
+
+    /// What it is cut into.
+    #[inline]
+    pub fn class(&self) -> SizeClass {
+        SizeClass::new(self.class.get() as usize).unwrap_or(const { SizeClass::new(0).unwrap() })
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `bits` points to the inline words, when they are enough, or to the unit's bitmap,
+        // which has a bit for every 16 bytes; both live as long as the process.
+        unsafe {
+            core::slice::from_raw_parts(self.bits.get(), (self.blocks.get() as usize).div_ceil(64))
+        }
+    }
+
+    /// The bits that word `at` has when every block is free.
+    #[inline]
+    fn full(&self, at: usize) -> u64 {
+        match self.blocks.get() as usize - at * 64 {
+            len @ 0..64 => (1 << len) - 1,
+            _ => u64::MAX,
+        }
+    }
+
+    /// The number of the block at `address` in this slab; `None` if no block starts there.
+    #[inline]
+    pub fn number(&self, address: usize) -> Option<usize> {
+        number_in(self.class(), address)
+    }
+
+    /// Whether block `number` is a set bit.
+    pub fn is_free(&self, number: usize) -> bool {
+        self.words().at(number / 64).load(Ordering::Acquire) >> (number % 64) & 1 != 0
+    }
+
+    /// Every free block that starts in `part` of the slab, in bytes. They stay free only as long as nobody takes blocks.
+    pub fn each_free_in(&self, part: Range<usize>, mut visit: impl FnMut(*mut Block)) {
+        let size = self.class().size();
+        let first = part.start.div_ceil(size);
+        let end = part.end.div_ceil(size).min(self.blocks.get() as usize);
+        for number in first..end {
+            if self.is_free(number) {
+                visit(ptr::with_exposed_provenance_mut(self.base.get() + number * size));
+            }
+        }
+    }
+
+    /// Takes up to `want` blocks, lowest first from where the last were found, onto `chain`.
+    pub fn take(&self, want: usize, chain: &mut Chain) {
+        let words = self.words();
+        let before = chain.len;
+        let mut at = self.cursor.get() as usize;
+        for _ in 0..words.len() {
+            let free = words.at(at).load(Ordering::Relaxed);
+            if free != 0 {
+                self.take_word(at, lowest(free, want - (chain.len - before)), chain);
+                if chain.len - before >= want {
+                    break;
+                }
+            }
+            at += 1;
+            if at == words.len() {
+                at = 0;
+            }
+        }
+        self.cursor.set(at as u8);
+        if chain.len != before {
+            self.vacancy.withdraw((chain.len - before) as u32);
+        }
+    }
+
+    fn take_word(&self, at: usize, wanted: u64, chain: &mut Chain) {
+        // Acquire (within AcqRel) pairs with the giver's Release: its writes to the block are over.
+        let got = self.words().at(at).fetch_and(!wanted, Ordering::AcqRel) & wanted;
+        let size = self.class().size();
+        let base = self.base.get() + at * 64 * size;
+        if got == 0 {
+            return;
+        }
+        // SAFETY: clearing their bits made the blocks ours.
+        unsafe { chain.add(base, size, got) };
+        if self.purged.load(Ordering::Relaxed) != 0 {
+            let (low, high) = (got.trailing_zeros() as usize, 63 - got.leading_zeros() as usize);
+            let first = (at * 64 + low) * size;
+            let pages = pages_touching(first, (at * 64 + high + 1) * size - first);
+            self.purged.fetch_and(!pages, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the bits in `given` of word `at`; the answer has those that were set already: blocks
+    /// given twice. The caller has added them to the vacancy, and announces afterwards.
+    #[inline]
+    pub fn give_word(&self, at: usize, given: u64) -> u64 {
+        // Release pairs with the Acquire of whoever takes the blocks.
+        self.words().at(at).fetch_or(given, Ordering::AcqRel) & given
+    }
+
+    /// Claims every block, if all are free; else changes nothing.
+    pub fn claim_all(&self) -> bool {
+        let words = self.words();
+        for (at, word) in words.iter().enumerate() {
+            let full = self.full(at);
+            if word.compare_exchange(full, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                self.unclaim(at);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sets all bits of the first `words` words again; their count was never withdrawn.
+    pub fn unclaim(&self, words: usize) {
+        for at in 0..words {
+            self.words().at(at).fetch_or(self.full(at), Ordering::AcqRel);
+        }
+    }
+
+    /// How many words of bits there are.
+    pub fn word_count(&self) -> usize {
+        self.words().len()
+    }
+
+    /// Set bits, as seen one word after the other.
+    pub fn count_free(&self) -> u32 {
+        self.words().iter().map(|word| word.load(Ordering::Relaxed).count_ones()).sum()
+    }
+
+    /// Takes every block that lies within pages of `page` bytes all of whose blocks are free, and
+    /// that are not purged already. Returns the pages' bits (4 KiB each) and leaves the numbers of
+    /// the blocks in `held`. Nothing is written into blocks.
+    pub fn hold_free_pages(&self, page: usize, held: &mut Held) -> u16 {
+        let size = self.class().size();
+        let purged = self.purged.load(Ordering::Relaxed);
+        let mut pages = 0u16;
+        let mut start = 0;
+        while start < UNIT {
+            let end = start + page;
+            let bits = pages_touching(start, page);
+            let first = start / size;
+            let last = ((end - 1) / size).min(self.blocks.get() as usize - 1);
+            // A page behind the last block is never touched: nothing to return.
+            if bits & !purged != 0 && first <= last && self.hold(first, last, held) {
+                pages |= bits;
+            }
+            start = end;
+        }
+        if held.len != 0 {
+            self.vacancy.withdraw(held.len);
+        }
+        pages
+    }
+
+    /// Takes the blocks `first ..= last` that are not held yet; all of them or none.
+    fn hold(&self, first: usize, last: usize, held: &mut Held) -> bool {
+        let words = || self.words().iter().enumerate().take(last / 64 + 1).skip(first / 64);
+        let missing = |at: usize, held: &Held| mask_in_word(at, first, last) & !*held.bits.at(at);
+        let all_free = words().all(|(at, word)| {
+            let wanted = missing(at, held);
+            word.load(Ordering::Relaxed) & wanted == wanted
+        });
+        all_free
+            && words().all(|(at, word)| {
+                let wanted = missing(at, held);
+                let got = word.fetch_and(!wanted, Ordering::AcqRel) & wanted;
+                *held.bits.at_mut(at) |= got;
+                held.len += got.count_ones();
+                // Else the owner was faster. What was taken stays held, and is given back with
+                // the rest.
+                got == wanted
+            })
+    }
+}
+
+/// The number of the block at `address` in its slab, which is of `class`; `None` if no block starts there. Asks nothing
+/// of the slab's descriptor, which its owner and others write.
+#[inline]
+pub(super) fn number_in(class: SizeClass, address: usize) -> Option<usize> {
+    let offset = address & (UNIT - 1);
+    class.starts_at(offset).then(|| class.divide(offset))
+}
+
+/// Blocks of one slab that the purger holds. All-zero is none. Where a forked child finds them: a block is here as long as
+/// its bit is not set (but for the moment between two instructions, in which it is nowhere).
+pub struct Held {
+    pub slab: *const Slab,
+    /// One bit a block.
+    pub bits: [u64; UNIT / 16 / 64],
+    /// How many.
+    pub len: u32,
+}
+
+impl Held {
+    pub const NONE: Held = Held { slab: ptr::null(), bits: [0; UNIT / 16 / 64], len: 0 };
+
+    /// Nothing is held yet, and what will be is of `slab`.
+    pub fn start(&mut self, slab: &Slab) {
+        (self.slab, self.len) = (slab, 0);
+    }
+
+    /// Sets the bits of all that is held.
+    pub fn give_back(&mut self, slab: &Slab) {
+        for (at, word) in self.bits.iter_mut().enumerate().take(slab.word_count()) {
+            let bits = core::mem::take(word);
+            if bits != 0 {
+                compiler_fence(Ordering::Release);
+                slab.give_word(at, bits);
+            }
+        }
+        (self.slab, self.len) = (ptr::null(), 0);
+    }
+}
+
+/// The bits of word `at` that stand for blocks `first ..= last`.
+fn mask_in_word(at: usize, first: usize, last: usize) -> u64 {
+    let low = first.saturating_sub(at * 64);
+    let high = (last - at * 64).min(63);
+    (u64::MAX << low) & (u64::MAX >> (63 - high))
+}
+
+/// The 4 KiB pages that `len` bytes at `offset` of a unit touch, one bit each.
+fn pages_touching(offset: usize, len: usize) -> u16 {
+    let (first, last) = (offset >> 12, (offset + len - 1) >> 12);
+    ((u32::MAX << first) & (u32::MAX >> (31 - last))) as u16
+}
+
+/// The lowest `len` set bits of `bits`, or all.
+fn lowest(bits: u64, len: usize) -> u64 {
+    if len >= 64 {
+        return bits;
+    }
+    // Often they are neighbours.
+    let (first, row) = (bits.trailing_zeros(), (1 << len) - 1);
+    if bits.checked_shr(first).is_some_and(|rest| rest & row == row) {
+        return row << first;
+    }
+    let mut rest = bits;
+    for _ in 0..len {
+        // Once nothing is left, nothing changes.
+        rest &= rest.wrapping_sub(1);
+    }
+    bits & !rest
+}
+
+const _: () = assert!(UNIT_SHIFT == 16, "page masks are u16 of 4 KiB pages");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_what_they_say() {
+        assert_eq!(mask_in_word(0, 3, 5), 0b11_1000);
+        assert_eq!(mask_in_word(1, 3, 65), 0b11);
+        assert_eq!(mask_in_word(0, 3, 65), u64::MAX << 3);
+        assert_eq!(pages_touching(0, 1), 1);
+        assert_eq!(pages_touching(4095, 2), 3);
+        assert_eq!(pages_touching(60 << 10, 4096), 0x8000);
+        assert_eq!(pages_touching(0, UNIT), 0xFFFF);
+        assert_eq!(lowest(0b1011_0100, 2), 0b1_0100);
+        assert_eq!(lowest(0b1011_0100, 9), 0b1011_0100);
+        assert_eq!(lowest(0b1110_0000, 2), 0b0110_0000);
+        assert_eq!(lowest(u64::MAX, 63), u64::MAX >> 1);
+        assert_eq!(lowest(0b11 << 62, 2), 0b11 << 62);
+        assert_eq!(lowest(0b11 << 62, 3), 0b11 << 62);
+        assert_eq!((lowest(0, 5), lowest(7, 0)), (0, 0));
+    }
+}

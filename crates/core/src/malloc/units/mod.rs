@@ -1,0 +1,27 @@
+//! Units of 64 KiB: which of them a run gets, which node they come from, which are given back.
+//!
+//! ```text
+//! runs    a table of regions under one lock                     who calls: the rest of the malloc
+//! region  one reservation: tags, descriptors, bitmaps, banks    (layout drawn there)
+//! index   the banks of a region by how full they are
+//! supply  which node the next banks come from
+//! bank    2 MiB: thirty-two units, used and dirty bits
+//! ```
+//!
+//! Invariant: every unit is in exactly one of three states, kept by its bank's two bit sets: used;
+//! free and clean (reads as zero); free and dirty (its pages may still be resident).
+
+pub mod bank;
+pub mod index;
+pub mod region;
+pub mod runs;
+pub mod supply;
+
+/// A unit: what runs are counted in, and the size of a slab; 64 KiB.
+pub const UNIT: usize = 64 * 1024;
+/// `log2` of [`UNIT`].
+pub const UNIT_SHIFT: u32 = UNIT.trailing_zeros();
+/// A bank of the malloc: one huge page, 2 MiB.
+pub const BANK: usize = 2 * 1024 * 1024;
+/// Units in a bank: 32, so that a bank's state is two words of bits.
+pub const BANK_UNITS: usize = BANK / UNIT;
