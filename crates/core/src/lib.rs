@@ -10,6 +10,8 @@ pub mod malloc;
 pub mod place;
 pub mod policy;
 pub mod registry;
+#[cfg(not(loom))]
+pub mod rounds;
 pub mod row;
 pub mod sharing;
 pub mod size_class;

@@ -8,6 +8,8 @@
 //! [`Probe`] counts what a policy does. It is a type parameter of every operation: `()` in what
 //! ships, where it compiles to nothing, and a counting probe in simulators and `--stats`.
 
+#[cfg(not(loom))]
+use crate::malloc::decisions::Decisions;
 use crate::place::{Home, MAX_NODES, NodeId, NodeSet, Path};
 
 /// One thing a policy does that costs time on a real machine.
@@ -115,6 +117,14 @@ pub unsafe trait Machine {
     /// from several. A machine that answers `None` is asked nothing about nodes.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
+    }
+
+    /// What the malloc decides by on this machine. Constant; only a laboratory's machine returns other values than those of
+    /// the shipped library.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn decisions(&self) -> &'static Decisions {
+        &Decisions::SHIPPED
     }
 
     /// Which thread is calling: a number from 1 to 2^31 - 1 that no two threads of a process have at the same time, by which

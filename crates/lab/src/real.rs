@@ -25,6 +25,7 @@ mod stream;
 
 pub use error::{RealError, Trouble};
 pub use find::{Allocator, INSTALL_HELP, Library, Source, find, installed, known_names};
+pub(crate) use measured::johnstone_wilson;
 pub use measured::{Measured, RawRun};
 pub use prepare::{Facts, Preparation, Prepared};
 

@@ -12,6 +12,7 @@ mod threads;
 mod tlb;
 
 use anyhow::Result;
+pub use outputs::wrapped_at;
 use std::process::ExitCode;
 
 /// Run a whole experiment and write its report.

@@ -141,7 +141,11 @@ fn timeline(observed: &Answer, baseline: u64) -> Vec<Point> {
 }
 
 /// #1 to #3 from the points of the timeline; #4 from the peaks themselves, which lie between points.
-fn johnstone_wilson(timeline: &[Point], peak_memory: u64, peak_live: u64) -> JohnstoneWilson {
+pub(crate) fn johnstone_wilson(
+    timeline: &[Point],
+    peak_memory: u64,
+    peak_live: u64,
+) -> JohnstoneWilson {
     let mut meter = FragmentationMeter::default();
     for point in timeline {
         meter.observe(point.live, point.used);
