@@ -8,6 +8,7 @@
 //! [`Probe`] counts what a policy does. It is a type parameter of every operation: `()` in what
 //! ships, where it compiles to nothing, and a counting probe in simulators and `--stats`.
 
+use crate::malloc::decisions::Decisions;
 use crate::place::{Home, MAX_NODES, NodeId, NodeSet, Path};
 
 /// One thing a policy does that costs time on a real machine.
@@ -115,6 +116,12 @@ pub unsafe trait Machine {
     /// from several. A machine that answers `None` is asked nothing about nodes.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
+    }
+
+    /// What the malloc on this machine decides by. Constant. Only a simulated machine says anything else than what ships.
+    #[inline(always)]
+    fn decisions(&self) -> &'static Decisions {
+        &Decisions::SHIPPED
     }
 
     /// Which thread is calling: a number from 1 to 2^31 - 1 that no two threads of a process have at the same time, by which

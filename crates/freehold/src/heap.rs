@@ -18,7 +18,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use freehold_core::machine::{Machine, Nodes};
-use freehold_core::malloc::units::runs::Cursor;
+use freehold_core::malloc::units::Cursor;
 pub use freehold_core::malloc::{Block, Kind};
 use freehold_core::malloc::{Cache, Misuse, NodeHeap};
 use freehold_core::place::NodeSet;
@@ -34,7 +34,7 @@ const RESERVE: usize = 1 << 37;
 /// The least that is reserved for a heap with a limit, in bytes.
 const RESERVE_MIN: usize = 1 << 26;
 /// Reservations that a heap can have: as many as `frames::runs` can hold, and one that it gave up.
-const RESERVATIONS: usize = freehold_core::malloc::units::runs::MAX_REGIONS + 1;
+const RESERVATIONS: usize = freehold_core::malloc::units::MAX_REGIONS + 1;
 
 /// What a heap shall be; [`HeapOptions::default`] is nameless and without limit.
 #[derive(Clone, Copy, Debug, Default)]

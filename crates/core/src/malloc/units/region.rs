@@ -21,7 +21,7 @@
 //!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
 //! a unit that is free, or in which no block starts, is zero. The record of a bank that is wholly free and clean may
-//! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `frames::runs`.
+//! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `units::table`.
 
 mod bits;
 mod dumped;
@@ -334,13 +334,13 @@ impl Region {
         }
     }
 
-    /// Takes back `len` units at `address`; they are dirty unless `clean`. `tick` dates it, if anything shall.
-    pub fn give(&mut self, address: usize, len: usize, clean: bool, tick: Option<u32>) {
-        let unit = self.unit(address);
-        for (bank, first, len) in pieces(unit, len) {
+    /// Takes back `len` units at `address`.
+    pub fn give(&mut self, address: usize, len: usize, left: Left) {
+        let clean = left == Left::Nothing;
+        for (bank, first, len) in pieces(self.unit(address), len) {
             self.change(bank, |state| {
                 state.give(first, len, clean);
-                if let (false, Some(tick)) = (clean, tick) {
+                if let Left::Since(tick) = left {
                     state.freed_at = tick;
                 }
             });
@@ -521,6 +521,17 @@ pub struct Run {
     pub fresh: u32,
     /// How many units of its region are in use, these included.
     pub used: usize,
+}
+
+/// What may be left in the pages of units that are given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// They read as zero.
+    Nothing,
+    /// They may be resident; they were in use until this tick of the purger's.
+    Since(u32),
+    /// They may be resident, but nobody has used them for a while: they need not wait to be purged.
+    Rested,
 }
 
 /// Cuts `len` units from `unit` (counted from the first bank) into (bank, first, len).
