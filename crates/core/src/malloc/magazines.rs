@@ -26,9 +26,9 @@ use core::sync::atomic::{Ordering, compiler_fence};
 /// See the module. Zero but for an odd key is valid: no blocks.
 #[repr(C)]
 pub struct Magazines {
-    /// How many blocks the next refill takes; grows with use.
+    /// How many blocks the last refill from bits took; 0: there was none.
     batch: [Cell<u8>; CLASSES],
-    /// How many the stack in use may hold now: `room` counts down from here.
+    /// How many the stack in use may hold now: `room` counts down from here. 0 until it is filled for the first time.
     pub(super) granted: [Cell<u16>; CLASSES],
     // From here on, what every call touches.
     heads: [Cell<usize>; CLASSES],
@@ -48,14 +48,6 @@ impl Magazines {
             heads: [const { Cell::new(0) }; CLASSES],
             room: [const { Cell::new(0) }; CLASSES],
             key: Cell::new(key),
-        }
-    }
-
-    /// Makes a zeroed one usable, but for its key.
-    pub(super) fn start(&self, decisions: &Decisions) {
-        for class in SizeClass::all() {
-            self.grant(class, decisions.stack_len(class), 0);
-            self.batch.at(class.index()).set(decisions.first_batch(class).min(255) as u8);
         }
     }
 
@@ -154,8 +146,12 @@ impl Magazines {
     /// How many blocks the next refill of a class from bits takes: each time twice as many.
     pub(super) fn next_batch(&self, class: SizeClass, decisions: &Decisions) -> usize {
         let batch = self.batch.at(class.index());
-        let want = batch.get() as usize;
-        batch.set((want * 2).min(decisions.batch_len(class)).min(255) as u8);
+        let most = decisions.batch_len(class).min(u8::MAX as usize);
+        let want = match batch.get() {
+            0 => decisions.first_batch(class).min(most),
+            last => (last as usize * 2).min(most),
+        };
+        batch.set(want as u8);
         want
     }
 

@@ -283,7 +283,6 @@ impl Lists {
         let new = self.reuse(home).unwrap_or_else(|| self.next_fresh(shared, home));
         // SAFETY: the page is ours, aligned, and zero, which is a valid cache but for its key.
         let Some(cache) = (unsafe { new.as_ref() }) else { return new };
-        cache.magazines.start(shared.decisions());
         cache.home.set(home);
         if new.addr().is_multiple_of(UNIT) {
             cache.next_unit.set(self.all);
