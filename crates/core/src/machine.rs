@@ -56,7 +56,7 @@ impl<P: Probe> Probe for &mut P {
 /// [`Machine::page_size`] unless a method says otherwise.
 ///
 /// # Safety
-/// Memory returned by [`Machine::reserve`] belongs to the caller alone until the process ends, and
+/// Memory returned by [`Machine::reserve`] belongs to the caller alone until it is released, and
 /// nothing but these methods changes what is mapped there.
 pub unsafe trait Machine {
     /// The page size in bytes, a power of two from 4 KiB to 64 KiB. Constant.
@@ -65,6 +65,14 @@ pub unsafe trait Machine {
     /// Reserves `len` bytes of address space at a multiple of `align` (a power of two), neither
     /// readable nor writable. Null when there is none.
     fn reserve(&self, len: usize, align: usize) -> *mut u8;
+
+    /// Gives a reservation back, addresses and all.
+    ///
+    /// # Safety
+    /// [`Machine::reserve`] returned `at` for `len`, and nothing in it is in use or will be.
+    unsafe fn release(&self, at: *mut u8, len: usize) {
+        let _ = (at, len);
+    }
 
     /// Makes reserved bytes readable, writable and zero on first touch. `false` when memory is
     /// short: then nothing has changed.

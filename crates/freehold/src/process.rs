@@ -16,7 +16,7 @@ use freehold_core::size_class::{
 use freehold_os::Linux;
 
 /// The one heap.
-pub(crate) static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux::new());
+pub(crate) static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux);
 
 /// Allocates `size` bytes at a multiple of 16; null when memory is short.
 #[inline(always)]

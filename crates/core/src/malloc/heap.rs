@@ -85,6 +85,20 @@ impl<M: Machine> NodeHeap<M> {
         self.limit.store((bytes / UNIT).max(1), Ordering::Relaxed);
     }
 
+    /// Reserves at most `bytes` of address space at a time, a power of two from 4 MiB. Before the first allocation.
+    pub fn reserve_at_most(&self, bytes: usize) {
+        self.shared.units.reserve_at_most(bytes);
+    }
+
+    /// Ends the heap: all its address space goes back to the machine.
+    ///
+    /// # Safety
+    /// Nobody uses the heap, its caches or a block of it from now on.
+    pub unsafe fn release(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.shared.units.release(self.machine()) };
+    }
+
     /// A run of units of `home`, within the limit. When there is none, what the cache and idle ones hold goes
     /// back first.
     pub(super) fn take_run(

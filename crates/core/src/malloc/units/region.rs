@@ -82,6 +82,8 @@ pub struct Region {
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
+    /// What the machine reserved: from where, how long.
+    reserved: (usize, usize),
 }
 
 /// Where a region keeps what `heap::census` reads from outside, in bytes from its start.
@@ -130,12 +132,12 @@ impl Region {
             used_units: 0,
             home: Home::ANYWHERE,
             away: 0,
+            reserved: (0, 0),
         }
     }
 
     /// Reserves `len` bytes (a multiple of a bank) for `home` and commits what the first banks need, pages for which
-    /// come from `from`; `false` when the machine refuses, which leaves the region non-existent (and may cost the
-    /// reservation).
+    /// come from `from`; `false` when the machine refuses, which leaves the region non-existent.
     pub fn open(&mut self, machine: &impl Machine, home: Home, from: Home, len: usize) -> bool {
         let page = machine.page_size();
         let start = machine.reserve(len, BANK) as usize;
@@ -163,7 +165,10 @@ impl Region {
         if from != home {
             self.prefer_for_metadata(machine, from);
         }
+        self.reserved = (start, len);
         if banks == 0 || !self.open_metadata(machine, base + tags) {
+            // SAFETY: nobody knows of the region yet.
+            unsafe { self.release(machine) };
             return false;
         }
         touch(index, size_of::<Index>());
@@ -190,6 +195,16 @@ impl Region {
             self.front.committed = page;
         }
         ready
+    }
+
+    /// Gives the whole reservation back.
+    ///
+    /// # Safety
+    /// Nobody uses the region, or a block in it, from now on.
+    pub unsafe fn release(&mut self, machine: &impl Machine) {
+        let (start, len) = core::mem::take(&mut self.reserved);
+        // SAFETY: `open` reserved it, and the caller's.
+        unsafe { machine.release(start as *mut u8, len) };
     }
 
     /// Whose memory it is.

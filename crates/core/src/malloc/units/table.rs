@@ -15,7 +15,7 @@ use crate::place::{Home, NodeSet};
 use crate::row::Row;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Most regions there can be.
 pub const MAX_REGIONS: usize = 64;
@@ -35,6 +35,8 @@ pub struct Units {
     lock: Lock,
     /// The purger's tick, by which banks are dated.
     tick: AtomicU32,
+    /// The most that is reserved at a time, in bytes; 0: what the machine has.
+    largest: AtomicUsize,
     regions: UnsafeCell<[Region; MAX_REGIONS]>,
     /// Under the lock, as the regions.
     supply: UnsafeCell<Supply>,
@@ -86,9 +88,28 @@ impl Units {
         Units {
             lock: Lock::new(),
             tick: AtomicU32::new(0),
+            largest: AtomicUsize::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
             supply: UnsafeCell::new(Supply::new()),
         }
+    }
+
+    /// Reserves at most `bytes` of address space at a time, a power of two from 4 MiB.
+    pub fn reserve_at_most(&self, bytes: usize) {
+        self.largest.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives all address space back.
+    ///
+    /// # Safety
+    /// Nobody uses the units, or a block in them, from now on.
+    pub unsafe fn release(&self, machine: &impl Machine) {
+        self.with(machine, |regions| {
+            for region in regions.iter_mut().take_while(|region| region.base() != 0) {
+                // SAFETY: the caller's.
+                unsafe { region.release(machine) };
+            }
+        });
     }
 
     /// The lock, for a forked child.
@@ -161,6 +182,8 @@ impl Units {
         len: usize,
         align: usize,
     ) -> Option<(&Region, Run)> {
+        let largest = self.largest.load(Ordering::Relaxed);
+        let wanted = Wanted { home, len, align, largest };
         let found = self.with(machine, |regions| {
             let [first, ..] = regions;
             let usual = first.base() != 0 && first.home() == home;
@@ -169,15 +192,15 @@ impl Units {
                 (Some(run), _) => Some((0, run)),
                 // SAFETY: the lock makes this the only access to the supply.
                 (None, None) => unsafe {
-                    take_slow(machine, regions, &mut *self.supply.get(), (home, len, align))
+                    take_slow(machine, regions, &mut *self.supply.get(), wanted)
                 },
                 (None, Some(_)) => None,
             }
         });
         let found = match (found, machine.nodes()) {
-            (None, Some(_)) => self.asking(machine, |regions, supply| {
-                take_slow(machine, regions, supply, (home, len, align))
-            }),
+            (None, Some(_)) => {
+                self.asking(machine, |regions, supply| take_slow(machine, regions, supply, wanted))
+            }
             _ => found,
         };
         let (number, run) = found?;
@@ -410,17 +433,27 @@ impl Units {
     }
 }
 
-/// A run of (home, units, alignment) from the first of the home's regions that has it, another region, or another home.
+/// A run that is asked for: how many units, at a multiple of how many, whose; and the most that may be reserved for it.
+#[derive(Clone, Copy)]
+struct Wanted {
+    home: Home,
+    len: usize,
+    align: usize,
+    largest: usize,
+}
+
+/// A run from the first of the home's regions that has it, another region, or another home.
 #[cold]
 #[inline(never)]
 fn take_slow(
     machine: &impl Machine,
     regions: &mut [Region; MAX_REGIONS],
     supply: &mut Supply,
-    (home, len, align): (Home, usize, usize),
+    wanted: Wanted,
 ) -> Option<(usize, Run)> {
+    let Wanted { home, len, align, .. } = wanted;
     for (number, region) in regions.iter_mut().enumerate() {
-        if region.base() == 0 && !open(machine, region, supply, home, len, align) {
+        if region.base() == 0 && !open(machine, region, supply, wanted) {
             break;
         }
         if region.home() != home {
@@ -449,9 +482,7 @@ fn open(
     machine: &impl Machine,
     region: &mut Region,
     supply: &mut Supply,
-    home: Home,
-    len: usize,
-    align: usize,
+    Wanted { home, len, align, largest }: Wanted,
 ) -> bool {
     let need = len
         .checked_add(align)
@@ -459,7 +490,8 @@ fn open(
         .and_then(|bytes| bytes.checked_next_multiple_of(BANK));
     let Some(need) = need else { return false };
     let Some(from) = source(machine, supply, home) else { return false };
-    let mut fitting = LADDER.iter().filter(|&&len| len - no_bank(len) >= need);
+    let most = if largest == 0 { usize::MAX } else { largest };
+    let mut fitting = LADDER.iter().filter(|&&len| len <= most && len - no_bank(len) >= need);
     fitting.any(|&len| region.open(machine, home, from, len))
 }
 
