@@ -10,7 +10,6 @@ pub mod malloc;
 pub mod place;
 pub mod policy;
 pub mod registry;
-#[cfg(not(loom))]
 pub mod rounds;
 pub mod row;
 pub mod sharing;

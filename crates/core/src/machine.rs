@@ -8,7 +8,6 @@
 //! [`Probe`] counts what a policy does. It is a type parameter of every operation: `()` in what
 //! ships, where it compiles to nothing, and a counting probe in simulators and `--stats`.
 
-#[cfg(not(loom))]
 use crate::malloc::decisions::Decisions;
 use crate::place::{Home, MAX_NODES, NodeId, NodeSet, Path};
 
@@ -57,7 +56,7 @@ impl<P: Probe> Probe for &mut P {
 /// [`Machine::page_size`] unless a method says otherwise.
 ///
 /// # Safety
-/// Memory returned by [`Machine::reserve`] belongs to the caller alone until the process ends, and
+/// Memory returned by [`Machine::reserve`] belongs to the caller alone until it is released, and
 /// nothing but these methods changes what is mapped there.
 pub unsafe trait Machine {
     /// The page size in bytes, a power of two from 4 KiB to 64 KiB. Constant.
@@ -66,6 +65,14 @@ pub unsafe trait Machine {
     /// Reserves `len` bytes of address space at a multiple of `align` (a power of two), neither
     /// readable nor writable. Null when there is none.
     fn reserve(&self, len: usize, align: usize) -> *mut u8;
+
+    /// Gives a reservation back, addresses and all.
+    ///
+    /// # Safety
+    /// [`Machine::reserve`] returned `at` for `len`, and nothing in it is in use or will be.
+    unsafe fn release(&self, at: *mut u8, len: usize) {
+        let _ = (at, len);
+    }
 
     /// Makes reserved bytes readable, writable and zero on first touch. `false` when memory is
     /// short: then nothing has changed.
@@ -119,9 +126,7 @@ pub unsafe trait Machine {
         None
     }
 
-    /// What the malloc decides by on this machine. Constant; only a laboratory's machine returns other values than those of
-    /// the shipped library.
-    #[cfg(not(loom))]
+    /// What the malloc on this machine decides by. Constant. Only a simulated machine says anything else than what ships.
     #[inline(always)]
     fn decisions(&self) -> &'static Decisions {
         &Decisions::SHIPPED

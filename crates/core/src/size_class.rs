@@ -18,33 +18,31 @@ pub const SMALL_MAX: usize = 1024;
 /// Where the linear steps of 16 bytes end and the eight steps per doubling begin, in bytes.
 const LINEAR_MAX: usize = 128;
 
-/// A block creeps if it grows by at most one such part of its length.
-const CREEP: usize = 4;
 /// What creeps gets one such part of its size as room.
 const SLACK: usize = 3;
 
-/// One of the [`CLASSES`] sizes, `0 ..= 71`.
+/// One of the [`CLASSES`] sizes, `0 ..= 71`. A word, for it is an index: from a byte it would have to be made again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SizeClass(u8);
+pub struct SizeClass(usize);
 
 impl SizeClass {
     /// The class with this index; `None` past the last.
     #[inline]
     pub const fn new(index: usize) -> Option<SizeClass> {
-        if index < CLASSES { Some(SizeClass(index as u8)) } else { None }
+        if index < CLASSES { Some(SizeClass(index)) } else { None }
     }
 
     /// The index, below [`CLASSES`].
     #[inline(always)]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.0
     }
 
     /// The size of every block of this class, in bytes; a multiple of 16.
     #[inline(always)]
     pub const fn size(self) -> usize {
         // SAFETY: every constructor keeps the index below CLASSES, the table's length.
-        unsafe { *SIZES.as_ptr().add(self.0 as usize) as usize }
+        unsafe { *SIZES.as_ptr().add(self.0) as usize }
     }
 
     /// How many blocks of this class fit `len` bytes, for the unit's length computed at build time.
@@ -65,19 +63,19 @@ impl SizeClass {
     #[inline(always)]
     pub const fn starts_at(self, offset: usize) -> bool {
         // SAFETY: as in `size`.
-        let bound = unsafe { *TABLES.bounds.as_ptr().add(self.0 as usize) };
+        let bound = unsafe { *TABLES.bounds.as_ptr().add(self.0) };
         (offset as u32).wrapping_mul(self.reciprocal()) < bound
     }
 
     #[inline(always)]
     const fn reciprocal(self) -> u32 {
         // SAFETY: as in `size`.
-        unsafe { *TABLES.reciprocals.as_ptr().add(self.0 as usize) }
+        unsafe { *TABLES.reciprocals.as_ptr().add(self.0) }
     }
 
     /// All classes, smallest first.
     pub fn all() -> impl DoubleEndedIterator<Item = SizeClass> {
-        (0..CLASSES as u8).map(SizeClass)
+        (0..CLASSES).map(SizeClass)
     }
 }
 
@@ -94,7 +92,7 @@ pub const fn class_of(size: usize) -> Option<SizeClass> {
     if size <= SMALL_MAX {
         Some(class_of_small(size))
     } else if size <= MAX_CLASS_SIZE {
-        Some(SizeClass(compute(size)))
+        Some(SizeClass(compute(size) as usize))
     } else {
         None
     }
@@ -102,11 +100,11 @@ pub const fn class_of(size: usize) -> Option<SizeClass> {
 
 /// The class for what moves from a block of `have` bytes to one of `size`; `None` above [`MAX_CLASS_SIZE`]. What creeps
 /// will come back for the next step: it gets room, and so moves with every third class instead of each. What doubles
-/// (or shrinks) gets what was asked for.
+/// (or shrinks) gets what was asked for. A block creeps if it grows by at most one of `creep` parts of its length.
 #[inline]
-pub const fn class_of_resized(have: usize, size: usize) -> Option<SizeClass> {
+pub const fn class_of_resized(have: usize, size: usize, creep: usize) -> Option<SizeClass> {
     // Of a size below `have` the difference wraps.
-    let creeps = size.wrapping_sub(have) <= have / CREEP;
+    let creeps = size.wrapping_sub(have) <= have / creep;
     let roomy = size + if creeps { size / SLACK } else { 0 };
     // Close to the largest class there is none with room.
     class_of(if roomy <= MAX_CLASS_SIZE { roomy } else { size })
@@ -154,7 +152,7 @@ const fn small_classes() -> [u8; SMALL_MAX + 1] {
 /// The class of a size up to [`SMALL_MAX`]; panics above.
 #[inline(always)]
 pub const fn class_of_small(size: usize) -> SizeClass {
-    SizeClass(TABLES.small[size])
+    SizeClass(TABLES.small[size] as usize)
 }
 
 static SIZES: [u16; CLASSES] = {
@@ -253,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_creeps_gets_room_and_what_doubles_or_shrinks_gets_none() {
-        let size = |have, size| class_of_resized(have, size).map(SizeClass::size);
+        let size = |have, size| class_of_resized(have, size, 4).map(SizeClass::size);
         assert_eq!(
             (size(64, 80), size(1024, 1025), size(1024, 1280)),
             (Some(112), Some(1408), Some(1792))

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! Heap ── Private ─┬─ NodeHeap        blocks, slabs, runs: the malloc's own code
-//!                  ├─ Machine         remembers every reservation, so that all can go
 //!                  └─ slots           caches, each under a lock; threads spread over them
 //! ```
 //!
@@ -16,9 +15,8 @@ use crate::{heaps, purger, report, vacate};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use freehold_core::machine::{Machine, Nodes};
-use freehold_core::malloc::units::runs::Cursor;
+use freehold_core::machine::Machine;
+use freehold_core::malloc::units::Cursor;
 pub use freehold_core::malloc::{Block, Kind};
 use freehold_core::malloc::{Cache, Misuse, NodeHeap};
 use freehold_core::place::NodeSet;
@@ -33,9 +31,6 @@ const SLOTS: usize = 8;
 const RESERVE: usize = 1 << 37;
 /// The least that is reserved for a heap with a limit, in bytes.
 const RESERVE_MIN: usize = 1 << 26;
-/// Reservations that a heap can have: as many as `frames::runs` can hold, and one that it gave up.
-const RESERVATIONS: usize = freehold_core::malloc::units::runs::MAX_REGIONS + 1;
-
 /// What a heap shall be; [`HeapOptions::default`] is nameless and without limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeapOptions<'a> {
@@ -44,79 +39,6 @@ pub struct HeapOptions<'a> {
     pub limit: Option<usize>,
     /// What statistics call it; at most 31 letters, digits, `-`, `_`, `.`, `:` and blanks.
     pub name: &'a str,
-}
-
-/// Linux, as one heap sees it: what was reserved is remembered.
-pub(crate) struct Territory {
-    linux: Linux,
-    largest: usize,
-    len: AtomicUsize,
-    taken: [(AtomicUsize, AtomicUsize); RESERVATIONS],
-}
-
-// SAFETY: as for Linux, which does all the work.
-unsafe impl Machine for Territory {
-    fn page_size(&self) -> usize {
-        self.linux.page_size()
-    }
-
-    fn reserve(&self, len: usize, align: usize) -> *mut u8 {
-        // Called under the lock of the heap's runs.
-        let Some((start, size)) = self.taken.get(self.len.load(Ordering::Relaxed)) else {
-            return ptr::null_mut();
-        };
-        if len > self.largest {
-            return ptr::null_mut();
-        }
-        let at = self.linux.reserve(len, align);
-        if !at.is_null() {
-            start.store(at.expose_provenance(), Ordering::Relaxed);
-            size.store(len, Ordering::Relaxed);
-            self.len.fetch_add(1, Ordering::Relaxed);
-        }
-        at
-    }
-
-    unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.linux.commit(at, len) }
-    }
-
-    unsafe fn commit_ahead(&self, at: *mut u8, len: usize) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.linux.commit_ahead(at, len) }
-    }
-
-    fn dump(&self, at: *mut u8, len: usize, wanted: bool) {
-        self.linux.dump(at, len, wanted);
-    }
-
-    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.linux.purge(at, len) }
-    }
-
-    unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.linux.relocate(from, to, len) }
-    }
-
-    fn nodes(&self) -> Option<&dyn Nodes> {
-        HEAP.machine().nodes()
-    }
-
-    #[inline(always)]
-    fn me(&self) -> u32 {
-        self.linux.me()
-    }
-
-    fn wait(&self, word: &AtomicU32, expected: u32) {
-        self.linux.wait(word, expected);
-    }
-
-    fn wake(&self, word: &AtomicU32) {
-        self.linux.wake(word);
-    }
 }
 
 /// A cache for the holder of the lock.
@@ -128,7 +50,7 @@ struct Slot {
 /// A heap, where it lies: in a block of the main heap.
 pub(crate) struct Private {
     pub entry: Entry,
-    pub heap: NodeHeap<Territory>,
+    pub heap: NodeHeap<Linux>,
     pub next: Cell<*const Private>,
     slots: [Slot; SLOTS],
 }
@@ -244,16 +166,9 @@ impl Heap {
         let largest = options.limit.map_or(RESERVE, |limit| {
             limit.saturating_mul(2).clamp(RESERVE_MIN, RESERVE).next_power_of_two()
         });
-        let territory = Territory {
-            linux: Linux::new(),
-            largest,
-            len: AtomicUsize::new(0),
-            taken: [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; RESERVATIONS],
-        };
-        territory.linux.set_page_size(HEAP.machine().page_size());
         let value = Private {
             entry: Entry::new(Name::new(options.name.as_bytes())),
-            heap: NodeHeap::new(territory),
+            heap: NodeHeap::new(Linux),
             next: Cell::new(ptr::null()),
             slots: [const { Slot { lock: Lock::new(), cache: Cell::new(ptr::null()) } }; SLOTS],
         };
@@ -262,6 +177,7 @@ impl Heap {
         let heap = Heap { private };
         let it = heap.private();
         it.heap.set_key(HEAP.machine().random());
+        it.heap.reserve_at_most(largest);
         if let Some(limit) = options.limit {
             it.heap.set_limit(limit);
             it.entry.set_limit(limit as u64);
@@ -411,12 +327,8 @@ impl Drop for Heap {
     fn drop(&mut self) {
         let it = self.private();
         heaps::remove(it);
-        let territory = it.heap.machine();
-        for (start, len) in territory.taken.iter().take(territory.len.load(Ordering::Relaxed)) {
-            let at = ptr::with_exposed_provenance_mut(start.load(Ordering::Relaxed));
-            // SAFETY: reserved by this heap, of which nobody may use a block any more.
-            unsafe { territory.linux.release(at, len.load(Ordering::Relaxed)) };
-        }
+        // SAFETY: nobody may use the heap, or a block of it, any more.
+        unsafe { it.heap.release() };
         // SAFETY: the main heap's block, from `new`; nothing refers to it. It has nothing to drop.
         unsafe { crate::process::free(self.private.as_ptr().cast()) };
     }

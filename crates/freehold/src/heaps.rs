@@ -126,7 +126,7 @@ pub(crate) fn purge() -> bool {
     with_list(|list| {
         list.each(|heap| {
             let done = heap.heap.purge(false);
-            busy |= done.more();
+            busy |= done.more;
             heap.heap.settled();
         });
     });

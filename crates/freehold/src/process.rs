@@ -8,14 +8,15 @@ use crate::watch::{self, Ask};
 use crate::{profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::machine::Machine;
-use freehold_core::malloc::{Cache, Collected, Freed, Misuse, NodeHeap, Sealed};
+use freehold_core::malloc::decisions::Decisions;
+use freehold_core::malloc::{Cache, Freed, Misuse, NodeHeap};
 use freehold_core::size_class::{
-    SMALL_MAX, class_of, class_of_aligned, class_of_resized, round_up,
+    SMALL_MAX, SizeClass, class_of, class_of_aligned, class_of_resized, round_up,
 };
 use freehold_os::Linux;
 
 /// The one heap.
-pub(crate) static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux::new());
+pub(crate) static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux);
 
 /// Allocates `size` bytes at a multiple of 16; null when memory is short.
 #[inline(always)]
@@ -138,45 +139,41 @@ pub unsafe fn free_sized(block: *mut u8, size: usize, align: usize) {
 
 #[cold]
 #[inline(never)]
-fn overflow(class: usize) {
+fn overflow(class: SizeClass) {
     HEAP.overflow(word::get(), class);
     purger::consider();
 }
 
+/// The other half of [`free`]: blocks of other threads, and of metered caches; all else is [`free_rare`].
+///
 /// # Safety
 /// As for [`free`].
 #[cold]
 #[inline(never)]
 unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
-    let done = if cache.is_metered() {
+    let Some(tag) = cache.tag_of(block) else {
         // SAFETY: the caller's.
-        unsafe { HEAP.give_metered(cache, block) }
-    } else {
-        // SAFETY: the caller's.
-        match unsafe { cache.collect(block) } {
-            Collected::Done => true,
-            Collected::Send(sealed) => return send(sealed, block),
-            Collected::Not => false,
-        }
+        return unsafe { free_rare(block) };
     };
-    if !done {
-        // SAFETY: the caller's; nothing was done yet.
-        unsafe { free_slower(block) };
+    if cache.is_metered() {
+        // SAFETY: the caller's.
+        if unsafe { HEAP.give_metered(cache, block) } {
+            return;
+        }
+        profile::forget(block);
     }
-}
-
-/// What other threads' blocks were collected goes home; `block` was the last.
-#[inline(never)]
-fn send(sealed: Sealed, block: *mut u8) {
-    judge(HEAP.send(word::get(), sealed), block);
+    // SAFETY: the caller's, and the tag is the unit's.
+    judge(unsafe { HEAP.free_tagged(cache, block, tag) }, block);
     purger::consider();
 }
 
+/// [`free`] of null, by a thread that has no cache, and of what its cache knows nothing of.
+///
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_slower(block: *mut u8) {
+unsafe fn free_rare(block: *mut u8) {
     if block.is_null() {
         return;
     }
@@ -240,7 +237,7 @@ pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
         if keeps(have, size) {
             return block;
         }
-        let class = class_of_resized(have, size);
+        let class = class_of_resized(have, size, Decisions::SHIPPED.resize_creep);
         let new = class.map_or(ptr::null_mut(), |class| cache.take_class(class));
         if !new.is_null() {
             // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap; the

@@ -20,13 +20,9 @@ use freehold_core::sync::Lock;
 use freehold_os::copied;
 use freehold_os::thread::{Room, confine};
 
-/// Between two rounds. Two rounds of rest make a page idle: one second, give or take.
-const ROUND_NS: u64 = 400_000_000;
 /// Units in use (32 GiB) for each of which a round waits so long: looking at them all costs about ten
 /// nanoseconds each, and the purger shall take at most one hundredth of a processor.
 const ROUND_UNITS: usize = 1 << 19;
-/// Rounds for so long find nothing to do before it ends. With the last one, less than two seconds.
-const PATIENCE_NS: u64 = 1_200_000_000;
 /// Tenths of a second that a program waits for it to end, at most: on a machine where it does not get a processor. And where it
 /// may be waiting itself, for a lock that the program's thread held when a signal came.
 const FAREWELL: usize = 100;
@@ -158,12 +154,13 @@ extern "C" fn main() {
 }
 
 fn work() {
+    let decisions = HEAP.machine().decisions();
     let mut idle = 0;
-    while idle < PATIENCE_NS && !is_unwanted() {
-        let round = ROUND_NS * (1 + HEAP.usage().used / ROUND_UNITS) as u64;
-        HEAP.machine().sleep_on(&PAUSES, 0, Some(round));
+    while idle < decisions.purge_patience && !is_unwanted() {
+        let round = decisions.purge_round * (1 + HEAP.usage().used / ROUND_UNITS);
+        HEAP.machine().sleep_on(&PAUSES, 0, Some(round as u64 * 1_000_000));
         let done = HEAP.purge(false);
-        let busy = heaps::purge() || done.more();
+        let busy = heaps::purge() || done.more;
         idle = if busy { 0 } else { idle + round };
     }
 }

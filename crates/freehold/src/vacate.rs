@@ -14,7 +14,7 @@
 use crate::heaps::{self, with_list};
 use crate::process::{self, HEAP};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use freehold_core::malloc::units::runs::Cursor;
+use freehold_core::malloc::units::Cursor;
 use freehold_core::place::{NodeId, NodeSet};
 
 /// Rounds over all memory before what is left counts as stuck.

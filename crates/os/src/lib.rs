@@ -39,10 +39,13 @@ const MREMAP_DONTUNMAP: usize = 4;
 const FUTEX_WAIT_PRIVATE: usize = 128;
 const FUTEX_WAKE_PRIVATE: usize = 129;
 
-/// Linux on this processor. Page size (4 KiB until told) and the wish for huge pages are all its
-/// state.
-#[derive(Debug)]
-pub struct Linux {
+/// Linux, under this process. What it knows is the process's: page size (4 KiB until told), the wish for huge pages, and
+/// where memories are. So all heaps of a process are of one type, and of one code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Linux;
+
+/// What [`Linux`] knows. All-zero.
+struct Known {
     /// log2 of the page size less that of 4 KiB: a size that is no power of two, or 0, cannot be.
     page_shift: AtomicU32,
     /// What `madvise` is told of committed memory; 0 is nothing.
@@ -65,49 +68,40 @@ pub enum HugePages {
     Never,
 }
 
-impl Default for Linux {
-    fn default() -> Linux {
-        Linux::new()
-    }
-}
+static KNOWN: Known = Known {
+    page_shift: AtomicU32::new(0),
+    advice: AtomicUsize::new(0),
+    deaf: AtomicBool::new(false),
+    memories: Memories::new(),
+};
 
 impl Linux {
-    /// Linux with pages of 4 KiB; all-zero.
-    pub const fn new() -> Linux {
-        Linux {
-            page_shift: AtomicU32::new(0),
-            advice: AtomicUsize::new(0),
-            deaf: AtomicBool::new(false),
-            memories: Memories::new(),
-        }
-    }
-
     /// Tells the page size in bytes, a power of two, before anything is reserved.
     pub fn set_page_size(&self, page: usize) {
-        self.page_shift.store(page.trailing_zeros().saturating_sub(PAGE_SHIFT), Ordering::Relaxed);
+        KNOWN.page_shift.store(page.trailing_zeros().saturating_sub(PAGE_SHIFT), Ordering::Relaxed);
     }
 
     /// Looks for memories that the program may use, and from then on places memory on them if there are several and
     /// nobody has set another policy (`numactl`). One system call where there is one.
     pub fn find_nodes(&self) {
-        self.memories.find();
+        KNOWN.memories.find();
     }
 
     /// Where memory is looked for on a machine with several memories; `None` leaves it to the system. Before
     /// [`Linux::find_nodes`].
     pub fn set_path(&self, path: Option<Path>) {
-        self.memories.set_path(path);
+        KNOWN.memories.set_path(path);
     }
 
     /// What else the process has on nodes of `from`, to be moved to those of `to` step by step; `None` where the kernel
     /// does not tell.
-    pub fn elsewhere(&self, from: NodeSet, to: NodeSet) -> Option<Elsewhere<'_>> {
-        Elsewhere::new(&self.memories, self.page_size(), from, to)
+    pub fn elsewhere(&self, from: NodeSet, to: NodeSet) -> Option<Elsewhere<'static>> {
+        Elsewhere::new(&KNOWN.memories, self.page_size(), from, to)
     }
 
     /// The nodes that memory is placed on; none where it is not placed.
     pub fn usable_nodes(&self) -> NodeSet {
-        self.memories.usable()
+        KNOWN.memories.usable()
     }
 
     /// Random bits from the kernel; what it gives early in boot is good enough for encoding links.
@@ -144,8 +138,8 @@ impl Linux {
             HugePages::Always => MADV_HUGEPAGE,
             HugePages::Never => MADV_NOHUGEPAGE,
         };
-        self.advice.store(advice, Ordering::Relaxed);
-        self.deaf.store(wish != HugePages::WhereDense, Ordering::Relaxed);
+        KNOWN.advice.store(advice, Ordering::Relaxed);
+        KNOWN.deaf.store(wish != HugePages::WhereDense, Ordering::Relaxed);
     }
 
     /// Makes pages unreadable and unwritable: whoever runs into them is stopped. Undone by
@@ -156,14 +150,6 @@ impl Linux {
     pub unsafe fn guard(&self, at: *mut u8, len: usize) -> bool {
         // SAFETY: nothing in the range is in use.
         unsafe { call(Number::Mprotect, [at.addr(), len, PROT_NONE, 0, 0, 0]) == 0 }
-    }
-
-    /// Gives a reservation back, addresses and all.
-    ///
-    /// # Safety
-    /// [`Machine::reserve`] returned `at` for `len`, and nothing in it is in use.
-    pub unsafe fn release(&self, at: *mut u8, len: usize) {
-        self.unmap(at.addr(), len);
     }
 
     fn map(&self, len: usize) -> Option<usize> {
@@ -200,7 +186,7 @@ impl Linux {
 // SAFETY: reservations are fresh private mappings that only these methods change.
 unsafe impl Machine for Linux {
     fn page_size(&self) -> usize {
-        1 << (PAGE_SHIFT.wrapping_add(self.page_shift.load(Ordering::Relaxed)) & 63)
+        1 << (PAGE_SHIFT.wrapping_add(KNOWN.page_shift.load(Ordering::Relaxed)) & 63)
     }
 
     /// A debugger writes what nobody can read into its core file, too (as zeros: 1 TiB), unless it is told.
@@ -209,6 +195,10 @@ unsafe impl Machine for Linux {
         let start = ptr::with_exposed_provenance_mut(at);
         self.dump(start, len, false);
         start
+    }
+
+    unsafe fn release(&self, at: *mut u8, len: usize) {
+        self.unmap(at.addr(), len);
     }
 
     unsafe fn commit(&self, at: *mut u8, len: usize) -> bool {
@@ -223,7 +213,7 @@ unsafe impl Machine for Linux {
     unsafe fn commit_ahead(&self, at: *mut u8, len: usize) -> bool {
         // SAFETY: the range is the caller's reservation and not in use.
         let done = unsafe { call(Number::Mprotect, [at.addr(), len, PROT_READ_WRITE, 0, 0, 0]) };
-        let advice = self.advice.load(Ordering::Relaxed);
+        let advice = KNOWN.advice.load(Ordering::Relaxed);
         if done == 0 && advice != 0 {
             // SAFETY: advice changes no contents. Refusal leaves things as the system has them.
             unsafe { call(Number::Madvise, [at.addr(), len, advice, 0, 0, 0]) };
@@ -250,7 +240,7 @@ unsafe impl Machine for Linux {
     }
 
     fn advise(&self, at: *mut u8, len: usize, huge: bool) {
-        if self.deaf.load(Ordering::Relaxed) {
+        if KNOWN.deaf.load(Ordering::Relaxed) {
             return;
         }
         let advise = |len: usize, what: usize| {
@@ -269,7 +259,7 @@ unsafe impl Machine for Linux {
 
     #[inline]
     fn nodes(&self) -> Option<&dyn Nodes> {
-        if self.memories.are_several() { Some(&self.memories) } else { None }
+        if KNOWN.memories.are_several() { Some(&KNOWN.memories) } else { None }
     }
 
     #[inline(always)]

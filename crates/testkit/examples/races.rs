@@ -17,7 +17,7 @@ const SHELVES: usize = 64;
 /// Blocks that a thread keeps to itself.
 const OWN: usize = 200;
 
-static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux::new());
+static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux);
 static SHELVES_OF_ALL: [AtomicPtr<u64>; SHELVES] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SHELVES];
 

@@ -1,7 +1,7 @@
 //! The malloc on a machine with several memories, simulated: whose memory a block is of, whoever frees it.
 
 use freehold_core::malloc::units::BANK;
-use freehold_core::malloc::units::runs::Cursor;
+use freehold_core::malloc::units::Cursor;
 use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_core::place::{NodeId, NodeSet};
 use freehold_testkit::failing_machine::FailingMachine;

@@ -59,7 +59,7 @@ fn live(world: &World<Linux>, seed: u64, calls: u64) -> Result<(), String> {
 
 #[test]
 fn threads_keep_every_promise() {
-    let world = &World::new(Linux::new());
+    let world = &World::new(Linux);
     let (seed, calls) = (number("FREEHOLD_SEED", 1), number("FREEHOLD_CALLS", 8_000));
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

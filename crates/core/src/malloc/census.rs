@@ -15,17 +15,16 @@
 //! from another process's memory, in any state.
 
 use super::cache::Cache;
-use super::caches::PER_UNIT;
+use super::heap::NodeHeap;
 use super::large::Large;
-use super::node_heap::{NodeHeap, Registry};
-use super::slab::Slab;
+use super::registry::PER_UNIT;
+use super::slabs::slab::Slab;
+use super::slabs::vacancy::Vacancy;
 use super::tag::Tag;
-use super::vacancy::Vacancy;
+use super::units::bank::Bank;
+use super::units::region::{DESCRIPTOR, Region, RegionLayout};
+use super::units::{BANK, BANK_UNITS, MAX_REGIONS, UNIT};
 use crate::machine::Machine;
-use crate::malloc::units::bank::Bank;
-use crate::malloc::units::region::{DESCRIPTOR, Region, RegionLayout};
-use crate::malloc::units::runs::MAX_REGIONS;
-use crate::malloc::units::{BANK, BANK_UNITS, UNIT};
 use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
@@ -116,13 +115,13 @@ impl Layout {
         slab_purged: offset_of!(Slab, purged) as u32,
         large_size: offset_of!(Large, size) as u32,
         large_units: offset_of!(Large, units) as u32,
-        cache_room: offset_of!(Cache, room) as u32,
-        cache_granted: offset_of!(Cache, granted) as u32,
-        cache_spare_len: offset_of!(Cache, spare_len) as u32,
-        cache_held: offset_of!(Cache, held) as u32,
-        cache_outbox_len: offset_of!(Cache, outbox_len) as u32,
+        cache_room: offset_of!(Cache, magazines.room) as u32,
+        cache_granted: offset_of!(Cache, magazines.granted) as u32,
+        cache_spare_len: offset_of!(Cache, reserve.spare_len) as u32,
+        cache_held: offset_of!(Cache, reserve.held) as u32,
+        cache_outbox_len: offset_of!(Cache, reserve.parcels.len) as u32,
         cache_attached: offset_of!(Cache, attached) as u32,
-        cache_key: offset_of!(Cache, key) as u32,
+        cache_key: offset_of!(Cache, magazines.key) as u32,
         cache_next_unit: offset_of!(Cache, next_unit) as u32,
     };
 
@@ -156,8 +155,7 @@ pub struct Roots {
 impl<M: Machine> NodeHeap<M> {
     /// Where this heap's structures start.
     pub fn roots(&self) -> Roots {
-        let registry = self.registry.get().addr();
-        Roots { regions: self.runs.table(), caches: registry + offset_of!(Registry, all) }
+        Roots { regions: self.shared.units.table(), caches: self.registry.root() }
     }
 
     /// What the heap holds now. Any thread, any time; O(units in use + caches). Free blocks whose pages are just being

@@ -104,9 +104,16 @@ decisions! {
 }
 
 impl Decisions {
-    /// How many blocks of a class a full stack holds.
+    /// How many blocks of a class a full stack holds. Those of the smallest class cannot carry a magazine's header and go
+    /// back to bits, in one step.
     #[inline(always)]
     pub const fn stack_len(&self, class: SizeClass) -> usize {
+        if class.index() == 0 { self.batch_blocks } else { self.spare_len(class) }
+    }
+
+    /// How many blocks a full spare stack holds.
+    #[inline(always)]
+    pub const fn spare_len(&self, class: SizeClass) -> usize {
         blocks(class, self.stack_bytes, self.stack_blocks)
     }
 
@@ -128,7 +135,7 @@ impl Decisions {
         blocks(class, self.batch_bytes, self.parcel_blocks)
     }
 
-    /// For how many of the first banks of a run, which was taken for `size` bytes (0: for a slab) while `used` units were
+    /// For how many of the first banks of a run, which was taken for a block of `size` bytes (`None`: for a slab) while `used` units were
     /// in use, huge pages pay. `filled`: the thread fills its slabs; `slabs`: how many it has.
     ///
     /// A first touch of a 2 MiB page costs as much as some hundred first touches of 4 KiB pages, so huge pages pay once a
@@ -136,16 +143,22 @@ impl Decisions {
     /// to nothing stays untouched. A slab gets one for its bank if its thread has as many slabs as a bank: of a thousand
     /// threads with a slab each, little of each slab is touched.
     #[inline]
-    pub fn huge_banks(&self, size: usize, used: usize, filled: bool, slabs: usize) -> usize {
+    pub fn huge_banks(
+        &self,
+        size: Option<usize>,
+        used: usize,
+        filled: bool,
+        slabs: usize,
+    ) -> usize {
         let used = used * UNIT;
         let many = used >= self.huge_always_from;
         match size {
-            0..BANK if used >= self.huge_slabs_from && filled => 1,
-            0 => usize::from(many && slabs >= BANK / UNIT),
-            1..BANK => usize::from(many),
-            _ if size > self.huge_longest => 0,
-            _ if many => size.div_ceil(BANK),
-            _ => size / BANK,
+            None | Some(0..BANK) if used >= self.huge_slabs_from && filled => 1,
+            None => usize::from(many && slabs >= BANK / UNIT),
+            Some(0..BANK) => usize::from(many),
+            Some(size) if size > self.huge_longest => 0,
+            Some(size) if many => size.div_ceil(BANK),
+            Some(size) => size / BANK,
         }
     }
 
@@ -184,13 +197,15 @@ mod tests {
             assert!(shipped.batch_len(class) <= 64 && shipped.first_batch(class) >= 1);
         }
         let of = |index| SizeClass::new(index).expect("a class");
-        assert_eq!((shipped.stack_len(of(0)), shipped.first_batch(of(0))), (256, 32));
+        assert_eq!((shipped.stack_len(of(0)), shipped.first_batch(of(0))), (64, 32));
+        assert_eq!((shipped.spare_len(of(0)), shipped.stack_len(of(1))), (256, 256));
         assert_eq!((shipped.stack_len(of(71)), shipped.batch_len(of(71))), (1, 1));
     }
 
     #[test]
     fn huge_pages_are_asked_for_where_banks_fill() {
-        let banks = |size, used: usize, filled, slabs| {
+        let banks = |size: usize, used: usize, filled, slabs| {
+            let size = (size != 0).then_some(size);
             Decisions::SHIPPED.huge_banks(size, used / UNIT, filled, slabs)
         };
         let mib = 1 << 20;

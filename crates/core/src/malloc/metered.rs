@@ -7,15 +7,12 @@
 //!
 //! The heap profile uses this: an allocation to be sampled finds its stack empty.
 
-use super::cache::{Block, Cache};
-use super::depot::HEADER;
-use super::give::{WORDS, is_stocked, size_of_class, stack_len};
-use super::node_heap::NodeHeap;
-use super::refill::{Busy, STEP, grant, limit_aside};
+use super::block::{Block, List};
+use super::cache::Cache;
+use super::heap::NodeHeap;
+use super::reserve::Reserve;
 use crate::machine::Machine;
-use crate::row::Row;
 use crate::size_class::SizeClass;
-use core::ptr;
 
 impl Cache {
     /// Whether its allocations are counted.
@@ -39,7 +36,7 @@ impl<M: Machine> NodeHeap<M> {
         let block = self.allocate_class(cache, class);
         if !block.is_null() {
             *left = left.saturating_sub(1);
-            let len = stack_len(cache, class.index()).min(*left as usize);
+            let len = cache.magazines.len(class).min(*left as usize);
             self.keep(cache, class, len);
             *left -= len as u32;
         }
@@ -48,18 +45,15 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Leaves `len` blocks in the stack of a metered cache; the rest waits in the spare stack.
     pub fn keep(&self, cache: &Cache, class: SizeClass, len: usize) {
-        let _busy = Busy::new(cache);
-        let (index, have) = (class.index(), stack_len(cache, class.index()));
-        if have <= len || cache.stack(index).is_null() {
+        let _changing = cache.changing();
+        if cache.magazines.len(class) <= len || cache.magazines.first(class).is_null() {
             return;
         }
-        let rest = cut(cache, index, len);
-        grant(cache, index, len, len);
-        if cache.spare.at(index).get().is_null() {
-            cache.spare.at(index).set(rest);
-            cache.spare_len.at(index).set((have - len) as u16);
+        let rest = cache.magazines.cut(class, len);
+        if cache.reserve.has_spare(class) {
+            self.set_aside(cache, class, rest);
         } else {
-            self.set_aside(cache, index, rest, have - len);
+            cache.reserve.swap_spare(class, rest);
         }
     }
 
@@ -78,15 +72,9 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Puts a free block of the cache's own slabs onto the spare stack.
     #[inline(always)]
-    pub(super) fn put_aside(&self, cache: &Cache, block: *mut Block, class: usize) {
-        // SAFETY: classes are below CLASSES, the length of both.
-        let (spare, len) =
-            unsafe { (cache.spare.get_unchecked(class), cache.spare_len.get_unchecked(class)) };
-        // SAFETY: the block is free, and the cache's.
-        unsafe { Block::link(block, spare.get(), cache.key.get()) };
-        spare.set(block);
-        len.set(len.get() + 1);
-        if len.get() as usize >= limit_aside(class) {
+    pub(super) fn put_aside(&self, cache: &Cache, block: *mut Block, class: SizeClass) {
+        let len = cache.reserve.push_spare(class, block, cache.key());
+        if len >= self.shared.decisions().spare_len(class) {
             self.put_off(cache, class);
         }
     }
@@ -94,33 +82,16 @@ impl<M: Machine> NodeHeap<M> {
     /// The spare stack is full: into the depot with it, or back to bits.
     #[cold]
     #[inline(never)]
-    fn put_off(&self, cache: &Cache, class: usize) {
-        let _busy = Busy::new(cache);
-        let stack = cache.spare.at(class).replace(ptr::null_mut());
-        let len = cache.spare_len.at(class).replace(0) as usize;
-        if size_of_class(class) < HEADER || (is_stocked(cache) && len <= STEP) {
-            let (rest, left) = self.give_step(cache, stack, len, WORDS);
-            cache.spare.at(class).set(rest);
-            cache.spare_len.at(class).set(left as u16);
+    fn put_off(&self, cache: &Cache, class: SizeClass) {
+        let _changing = cache.changing();
+        let decisions = self.shared.decisions();
+        let stack: List = cache.reserve.take_spare(class);
+        let short = stack.len <= decisions.batch_blocks;
+        if !Reserve::has_depot(class) || (cache.reserve.is_full(decisions) && short) {
+            let rest = self.give_step(cache, stack, decisions.reserve_words);
+            cache.reserve.swap_spare(class, rest);
         } else {
-            self.set_aside(cache, class, stack, len);
+            self.set_aside(cache, class, stack);
         }
-    }
-}
-
-/// Cuts the stack of a class, which is longer, behind its first `len` blocks; the first of the others.
-fn cut(cache: &Cache, class: usize, len: usize) -> *mut Block {
-    let key = cache.key.get();
-    let Some(more) = len.checked_sub(1) else { return cache.take_stack(class) };
-    let mut last = cache.stack(class);
-    for _ in 0..more {
-        // SAFETY: the stack is the cache's, and longer than that.
-        last = unsafe { Block::next(last, key) };
-    }
-    // SAFETY: as above: the last one that stays, and the one behind it.
-    unsafe {
-        let rest = Block::next(last, key);
-        Block::link(last, ptr::null_mut(), key);
-        rest
     }
 }

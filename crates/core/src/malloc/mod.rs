@@ -1,32 +1,23 @@
-//! The malloc: how threads share blocks.
+//! The malloc: how threads get blocks, and what becomes of freed ones. Four owners, each with a few verbs:
 //!
 //! ```text
-//! cache       one per thread: a stack of free blocks for every class        hot, no atomics
-//! refill      fills such a stack when it is empty                           cold from here on
-//! give        empties it when it is full
-//! outbox      blocks of other threads' slabs, on their way home
-//! depot       stacks set aside                               (lock-free, one word per class)
-//! lists       the slabs of a cache, by class
-//! slab        64 KiB cut into blocks of one class; free blocks are bits, out of band
-//! vacancy     how many of them are free, and who knows      (lock-free, eight bytes)
-//! inbox       slabs to which other threads gave blocks back (lock-free, one word)
-//! node_heap   ties them together: entry points, threads that come and go
-//! caches      where caches live; empty ones give their page back
+//! magazines   what is hot: a thread's stacks of free blocks          take, give
+//! reserve     what is set aside: depots, spare stacks, parcels       put, take, collect, empty
+//! slabs       64 KiB of blocks of one class: bits, tags, inboxes     take, give, cut, adopt, receive, retire
+//! units       runs of 64 KiB: banks, regions, homes, purging         take, give, extend, hide, close
+//!
+//! cache       the first three of one thread, in one page             shared     what the owners of one heap share
+//! registry    all caches, with and without a thread                  decisions  every threshold, in one table
+//! heap        entry points; threads that come and go                 block, tag, misuse
+//! refill      what fills an empty stack, where a full one goes       large      blocks above 32 KiB: runs of units
 //! metered     caches whose allocations are counted, though malloc counts nothing
-//! large       requests above 32 KiB: runs of units
-//! huge        which banks get huge pages
 //! purge       returns pages that hold no block, also inside slabs in use
-//! fork        makes the heap of a forked child whole
-//! forgotten   slabs that hold no block, while their owner does not know it yet
-//! sparse      slabs with purged pages, whose free blocks lost their marks
-//! vacate      moves memory off closed nodes
-//! census      what a heap holds, counted from outside while it works
-//! walk        every block that a program has; whether an address is one
-//! tag         one word per unit for the free path: owner and class, or another kind
+//! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
+//! walk        every block that a program has; is an address one      census     what a heap holds, counted from outside
 //! ```
 //!
 //! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
-//! of the cache that owns its slab; in the outbox of another cache; a set bit of its slab. Links lie
+//! of the cache that owns its slab; in a parcel of another cache; a set bit of its slab. Links lie
 //! in the block itself only in the second and third, so all other state of free memory can
 //! be read, checked and returned without touching the block.
 //!
@@ -36,46 +27,41 @@
 //! [`sharing`](crate::sharing) holds the alternatives, which work with any policy of [`blocks`](crate::blocks): one
 //! lock, a reader-writer lock, stripes, a heap per thread. The laboratory measures them beside this one.
 
-pub mod depot;
-pub mod inbox;
+pub mod decisions;
+mod reserve;
+mod slabs;
 pub mod units;
-pub mod vacancy;
+
+pub use reserve::depot;
+pub use slabs::{inbox, vacancy};
 
 // Under loom only the lock-free parts exist: loom's atomics cannot be statics or mapped memory.
 #[cfg(not(loom))]
-pub mod cache;
+mod block;
 #[cfg(not(loom))]
-mod caches;
+pub mod cache;
 #[cfg(not(loom))]
 pub mod census;
 #[cfg(not(loom))]
-pub mod decisions;
-#[cfg(not(loom))]
-mod forgotten;
-#[cfg(not(loom))]
 mod fork;
 #[cfg(not(loom))]
-mod give;
-#[cfg(not(loom))]
-mod huge;
+pub mod heap;
 #[cfg(not(loom))]
 mod large;
 #[cfg(not(loom))]
-mod lists;
+mod magazines;
 #[cfg(not(loom))]
 mod metered;
 #[cfg(not(loom))]
-pub mod node_heap;
-#[cfg(not(loom))]
-mod outbox;
+mod misuse;
 #[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]
 mod refill;
 #[cfg(not(loom))]
-mod slab;
+mod registry;
 #[cfg(not(loom))]
-mod sparse;
+mod shared;
 #[cfg(not(loom))]
 mod tag;
 #[cfg(not(loom))]
@@ -86,9 +72,9 @@ mod walk;
 #[cfg(not(loom))]
 pub use cache::{Cache, Freed};
 #[cfg(not(loom))]
-pub use node_heap::{Misuse, NodeHeap};
+pub use heap::NodeHeap;
 #[cfg(not(loom))]
-pub use outbox::{Collected, Sealed};
+pub use misuse::Misuse;
 #[cfg(not(loom))]
 pub use purge::Purged;
 #[cfg(not(loom))]

@@ -1,162 +1,63 @@
-//! Fills an empty stack: where the next blocks come from.
+//! What fills an empty stack, and where a full one goes.
 //!
 //! ```text
-//! 1 the spare stack   2 a magazine of the depot   3 bits of listed slabs
-//! 4 an idle cache's slab   5 a new slab, in return for which other blocks go back: `give`
+//! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs
+//!          4 an idle cache's slab   5 a new slab, in return for which other classes' blocks go back
+//! full     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
+//!          or, when the reserve is full, goes back to bits
 //! ```
 //!
 //! The first two are linked already and cost the same however long they are. Bits become a stack a few
-//! blocks at a time, so that the heap touches few pages before the program does.
+//! blocks at a time, so that the heap touches few pages before the program does. Blocks go back to bits in steps of a few
+//! words, so the longest call is short; the rest of a stack stays at the bottom, under the blocks freed next.
 
+use super::block::{Block, Chain, List};
 use super::cache::Cache;
-use super::huge::{A_SLAB, count_slab};
-use super::lists::link;
-use super::node_heap::{Misuse, NodeHeap};
-use super::slab::{Chain, Slab};
-use super::tag;
+use super::heap::NodeHeap;
+use super::misuse::Misuse;
+use super::reserve::Reserve;
+use super::slabs::give_list;
 use crate::machine::Machine;
 use crate::place::Home;
-use crate::row::Row;
-use crate::size_class::{CLASSES, SizeClass};
-use core::cell::Cell;
-use core::ptr;
-use core::sync::atomic::{Ordering, compiler_fence};
-
-/// Bytes a full stack holds.
-const STACK_BYTES: usize = 16 * 1024;
-/// Blocks a full stack holds at most.
-const STACK_LEN: usize = 256;
-/// Bytes the first refill of a class takes: few pages are touched before the program does.
-const FIRST_BATCH_BYTES: usize = 512;
-/// Blocks that one call moves between a stack and slabs, at most.
-pub(super) const STEP: usize = 64;
-/// Bytes a refill takes at most.
-const BATCH_BYTES: usize = 8 * 1024;
-
-/// How many blocks a full stack holds, by class.
-static LIMITS: [u16; CLASSES] = table(STACK_BYTES, STACK_LEN);
-/// How many blocks a refill takes at most, by class.
-static BATCHES: [u16; CLASSES] = table(BATCH_BYTES, STEP);
-/// How many blocks the first refill takes, by class.
-static FIRST_BATCHES: [u16; CLASSES] = table(FIRST_BATCH_BYTES, STEP);
-
-/// How many blocks of each class make up `bytes`, from one to `most`.
-const fn table(bytes: usize, most: usize) -> [u16; CLASSES] {
-    let mut table = [1; CLASSES];
-    let mut at = 0;
-    while let Some(class) = SizeClass::new(at) {
-        table[at] = match bytes / class.size() {
-            0 => 1,
-            len if len > most => most as u16,
-            len => len as u16,
-        };
-        at += 1;
-    }
-    table
-}
-
-/// How many blocks of a class a full stack holds.
-#[inline]
-pub(super) fn limit(class: usize) -> usize {
-    // Those of the smallest class cannot carry a magazine's header and go back to bits.
-    if class == 0 { STEP } else { *LIMITS.at(class) as usize }
-}
-
-/// How many blocks of a class a metered cache sets aside: those of the smallest class as well, in one step.
-#[inline(always)]
-pub(super) fn limit_aside(class: usize) -> usize {
-    // SAFETY: callers pass a class below CLASSES, the table's length.
-    unsafe { *LIMITS.as_ptr().add(class) as usize }
-}
-
-/// How many blocks of a class a refill takes at most.
-#[inline(always)]
-pub(super) fn longest_batch(class: usize) -> usize {
-    *BATCHES.at(class) as usize
-}
-
-/// How many blocks of a class the first refill takes.
-pub(super) fn first_batch(class: usize) -> u8 {
-    *FIRST_BATCHES.at(class) as u8
-}
-
-/// Marks a cache's lists as being changed, for as long as it lives; see `Cache::busy`.
-pub(super) struct Busy<'a>(&'a Cell<bool>, bool);
-
-impl<'a> Busy<'a> {
-    pub(super) fn new(cache: &'a Cache) -> Busy<'a> {
-        let before = cache.busy.replace(true);
-        // The mark comes before the changes, and goes after them: a fork may stop the thread between any two stores.
-        compiler_fence(Ordering::SeqCst);
-        Busy(&cache.busy, before)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        self.0.set(self.1);
-    }
-}
+use crate::size_class::SizeClass;
 
 impl<M: Machine> NodeHeap<M> {
     /// Puts blocks of `class` into the cache's empty stack, if there are any to be had.
     #[cold]
     pub(super) fn refill(&self, cache: &Cache, class: SizeClass) {
-        let _busy = Busy::new(cache);
+        let _changing = cache.changing();
         self.look_around(cache);
-        let index = class.index();
-        if let Some(at) = cache.astray(class) {
+        if let Some(at) = cache.magazines.astray(class) {
             // Whatever the rest of the stack is, nobody gets it.
-            self.note(Misuse::Astray, at);
-            cache.take_stack(index);
+            self.shared.late.note(Misuse::Astray, at);
+            cache.magazines.take(class, 0);
         }
-        if (!cache.is_metered() || is_long(cache, index)) && take_spare(cache, index) {
+        if (!cache.is_metered() || self.is_long(cache, class)) && self.take_spare(cache, class) {
             return;
         }
-        self.drain(cache);
-        if let Some((magazine, len)) = self.fetch(cache, index) {
-            cache.set_stack(index, magazine);
-            return grant(cache, index, len.max(limit(index)), len);
+        cache.slabs.receive(&self.shared);
+        if let Some(stack) = self.fetch(cache, class) {
+            let most = self.shared.decisions().stack_len(class);
+            return cache.magazines.set(class, stack, stack.len.max(most));
         }
         self.refill_from_bits(cache, class);
-        if cache.stack(index).is_null() {
-            take_spare(cache, index);
+        if cache.magazines.first(class).is_null() {
+            self.take_spare(cache, class);
         }
     }
 
     fn refill_from_bits(&self, cache: &Cache, class: SizeClass) {
-        let index = class.index();
-        let want = cache.batch.at(index).get() as usize;
-        cache.batch.at(index).set((want * 2).min(*BATCHES.at(index) as usize) as u8);
-        let mut chain = Chain::new(cache.key.get());
-        while chain.len * 2 < want {
-            let slab = cache.slabs.at(index).get();
-            if slab.is_null() {
-                if chain.len != 0 || !self.find_slab(cache, class) {
-                    break;
-                }
-                continue;
-            }
-            // SAFETY: listed slabs are alive and ours.
-            let slab = unsafe { &*slab };
-            self.take_from(slab, want - chain.len, &mut chain);
-            if chain.len < want {
-                self.forget(cache, slab);
-            }
+        let decisions = self.shared.decisions();
+        let want = cache.magazines.next_batch(class, decisions);
+        let mut chain = Chain::new(cache.key());
+        cache.slabs.take(&self.shared, class, want, &mut chain);
+        while chain.len == 0 && self.find_slab(cache, class) {
+            cache.slabs.take(&self.shared, class, want, &mut chain);
         }
-        grant(cache, index, limit(index), chain.len);
-        cache.set_stack(index, chain.close());
-        if cache.debt.get() != 0 {
-            self.repay(cache, index);
-        }
-    }
-
-    fn take_from(&self, slab: &Slab, want: usize, chain: &mut Chain) {
-        let sparse = slab.unmarked.load(Ordering::Relaxed) != 0;
-        slab.take(want, chain);
-        if sparse {
-            self.mark_touched(slab);
+        let stack = List { first: chain.close(), len: chain.len };
+        cache.magazines.set(class, stack, decisions.stack_len(class));
+        if cache.reserve.owes() {
+            self.repay(cache, class);
         }
     }
 
@@ -165,50 +66,152 @@ impl<M: Machine> NodeHeap<M> {
         self.adopt(cache, class) || self.cut_slab(cache, class)
     }
 
+    /// Takes over a slab of `class` from a cache without a thread.
+    fn adopt(&self, cache: &Cache, class: SizeClass) -> bool {
+        let most = self.shared.decisions().slabs_adopt;
+        self.registry.any_idle(self.machine(), cache.home.get(), most, |from| {
+            from.slabs.receive(&self.shared);
+            if from.slabs.first(class).is_none() {
+                // Its blocks become bits, and this lists the slabs with these bits.
+                self.stow(from, class);
+                from.reserve.empty(&self.shared, Some(&from.slabs), class);
+            }
+            cache.slabs.adopt(&self.shared, &from.slabs, class)
+        })
+    }
+
     fn cut_slab(&self, cache: &Cache, class: SizeClass) -> bool {
         if cache.home.get() != Home::ANYWHERE {
             self.look_closely(cache);
         }
-        let Some(run) = self.take_run(cache, cache.home.get(), 1, 1) else { return false };
-        let Some(region) = self.runs.region_of(run.address) else { return false };
-        let slab: *mut Slab = region.descriptor(run.address).cast();
-        // SAFETY: descriptors of committed units are readable and valid when zero; the unit is ours.
-        let it = unsafe { &*slab };
-        it.cut(run.address, class, region.bitmap(run.address));
-        // SAFETY: the region contains the unit. Release: who reads the tag finds a whole slab.
-        unsafe { region.tag(run.address) }.store(tag::of_slab(cache, class), Ordering::Release);
-        it.vacancy.start(it.blocks());
-        link(cache, slab, class);
-        if run.address - region.base() >= cache.known.get() {
-            self.refresh(cache);
-        }
-        self.borrow(cache, class.index());
-        count_slab(cache, class.index());
-        self.ask_for_huge(cache, run, A_SLAB);
+        let Some((region, run)) = self.take_run(cache, cache.home.get(), 1, 1) else {
+            return false;
+        };
+        cache.slabs.cut(region, run, class);
+        self.refresh_for(cache, region, run.address);
+        cache.reserve.owe(class, self.shared.decisions());
+        cache.slabs.ask_for_huge(&self.shared, run, None);
         true
     }
-}
 
-/// Makes the spare stack the one in use, which is empty; `false` if there is none.
-fn take_spare(cache: &Cache, class: usize) -> bool {
-    let spare = cache.spare.at(class).replace(ptr::null_mut());
-    if spare.is_null() {
-        return false;
+    /// Makes the spare stack the one in use, which is empty; `false` if there is none.
+    fn take_spare(&self, cache: &Cache, class: SizeClass) -> bool {
+        if !cache.reserve.has_spare(class) {
+            return false;
+        }
+        let stack = cache.reserve.take_spare(class);
+        let most = self.shared.decisions().stack_len(class);
+        cache.magazines.set(class, stack, stack.len.max(most));
+        true
     }
-    cache.set_stack(class, spare);
-    let len = cache.spare_len.at(class).replace(0) as usize;
-    grant(cache, class, len.max(limit(class)), len);
-    true
-}
 
-/// Whether a metered cache's spare stack, to which frees go, is worth changing places with the empty one: half as long
-/// as what a refill from bits gives at most. A shorter one grows until it is, while bits fill the other.
-fn is_long(cache: &Cache, class: usize) -> bool {
-    cache.spare_len.at(class).get() * 2 >= *BATCHES.at(class)
-}
+    /// Whether a metered cache's spare stack, to which frees go, is worth changing places with the empty one: half as long
+    /// as what a refill from bits gives at most. A shorter one grows until it is, while bits fill the other.
+    fn is_long(&self, cache: &Cache, class: SizeClass) -> bool {
+        let len = cache.reserve.spare_len[class.index()].get() as usize;
+        len * 2 >= self.shared.decisions().batch_len(class)
+    }
 
-/// Lets the stack of a class, which holds `len` blocks, grow to `granted`.
-pub(super) fn grant(cache: &Cache, class: usize, granted: usize, len: usize) {
-    cache.granted.at(class).set(granted as u16);
-    cache.room.at(class).set(granted as i32 - len as i32);
+    /// Makes room in a stack that is full.
+    #[cold]
+    pub fn overflow(&self, cache: &Cache, class: SizeClass) {
+        let _changing = cache.changing();
+        let decisions = self.shared.decisions();
+        let (last, key) = (cache.magazines.first(class), cache.key());
+        // All but the block that did not fit any more, with which a new stack begins.
+        // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
+        let first = unsafe { Block::next(last, key) };
+        let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
+        let stocked = cache.reserve.is_full(decisions);
+        let rest = if stocked && full.len <= decisions.batch_blocks {
+            self.give_step(cache, full, decisions.reserve_words)
+        } else if Reserve::has_depot(class) {
+            self.set_aside(cache, class, full);
+            List::EMPTY
+        } else {
+            let spare = cache.reserve.swap_spare(class, full);
+            self.give_step(cache, spare, decisions.reserve_words)
+        };
+        // SAFETY: as above; the rest is this cache's as well.
+        unsafe { Block::link(last, rest.first, key) };
+        let most = decisions.stack_len(class);
+        // What does not fit goes back to bits at once while the reserve is full: little by little.
+        let most = if stocked { (most / 4).max(1) } else { most };
+        cache.magazines.set(class, List { first: last, len: rest.len + 1 }, most);
+    }
+
+    /// Gives the first of a list of blocks back to bits, to at most `words` of them. What is left of it.
+    pub(super) fn give_step(&self, cache: &Cache, list: List, words: usize) -> List {
+        let (first, given) = give_list(&self.shared, Some(&cache.slabs), list.first, words);
+        // After misuse nothing is left, and nobody knows how many were given.
+        let len = if first.is_null() { 0 } else { list.len.saturating_sub(given) };
+        List { first, len }
+    }
+
+    /// Puts a stack, if it has blocks, into the depot, or back to bits where there is none.
+    pub(super) fn set_aside(&self, cache: &Cache, class: SizeClass, stack: List) {
+        if stack.is_empty() {
+            return;
+        }
+        if !Reserve::has_depot(class) {
+            give_list(&self.shared, Some(&cache.slabs), stack.first, usize::MAX);
+            return;
+        }
+        cache.reserve.put(class, stack, cache.key());
+        cache.slabs.account(&self.shared, stack.len * class.size());
+    }
+
+    /// A stack from the depot, if there is one.
+    fn fetch(&self, cache: &Cache, class: SizeClass) -> Option<List> {
+        let stack = cache.reserve.take(class, cache.key())?;
+        // What comes and goes does not concern the purger.
+        let given = &cache.slabs.given;
+        given.set(given.get().saturating_sub(stack.len * class.size()));
+        Some(stack)
+    }
+
+    /// Before memory grows for one class, what others hold goes back, each class in turn, a step
+    /// at a time.
+    #[cold]
+    fn repay(&self, cache: &Cache, class: SizeClass) {
+        let (decisions, given) = (self.shared.decisions(), &cache.slabs.given);
+        let Some((other, stack)) = cache.reserve.next_owed(class, cache.key()) else { return };
+        given.set(given.get().saturating_sub(stack.len * other.size()));
+        let rest = self.give_step(cache, stack, decisions.reserve_repaid_words);
+        self.set_aside(cache, other, rest);
+        cache.reserve.repaid(other, stack.len - rest.len, rest.is_empty(), decisions);
+    }
+
+    /// Gives everything that the cache holds for itself back to bits, and frees slabs that are empty.
+    #[cold]
+    pub fn give_all(&self, cache: &Cache) {
+        let _changing = cache.changing();
+        cache.told.set(0);
+        for class in SizeClass::all() {
+            self.stow(cache, class);
+            cache.reserve.empty(&self.shared, Some(&cache.slabs), class);
+        }
+        cache.slabs.receive(&self.shared);
+        cache.slabs.retire_free(&self.shared);
+    }
+
+    /// Puts the stacks of an ended thread into depots; their bytes stay counted for the purger.
+    pub(super) fn stow_all(&self, cache: &Cache) {
+        SizeClass::all().for_each(|class| self.stow(cache, class));
+        if cache.told.get() != 0 {
+            cache.told.set(0);
+            cache.slabs.given.set(0);
+        }
+    }
+
+    /// Puts both stacks of a class into the depot.
+    fn stow(&self, cache: &Cache, class: SizeClass) {
+        if !cache.magazines.first(class).is_null() {
+            let stack = cache.magazines.take(class, self.shared.decisions().stack_len(class));
+            self.set_aside(cache, class, stack);
+        }
+        if cache.reserve.has_spare(class) {
+            self.set_aside(cache, class, cache.reserve.take_spare(class));
+        }
+    }
 }

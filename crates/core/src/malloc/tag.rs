@@ -1,13 +1,12 @@
 //! The word that a free looks up: what the unit of an address holds.
 //!
 //! ```text
-//! slab        owner's cache (4 KiB aligned) | SPARSE? | class     the block's own tag xor the cache
+//! slab        its owner (4 KiB aligned) | SPARSE? | class     the block's own tag xor the cache
 //! large       LARGE                                               gives the class, if it is ours
 //! caches      CACHES
 //! otherwise   0
 //! ```
 
-use super::cache::Cache;
 use crate::size_class::SizeClass;
 
 /// The unit is a slab in which free blocks have lost their marks, for their pages were purged: frees take the
@@ -21,11 +20,15 @@ pub const CACHES: u64 = 0x200;
 
 const LOW: u64 = 0xFFF;
 
+/// The owner of a slab: the address of a cache, with whose slabs it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner(pub usize);
+
 /// What a tag says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tag {
-    /// Blocks of this class, owned by this cache.
-    Slab(*const Cache, SizeClass),
+    /// Blocks of this class, in a slab of this owner's.
+    Slab(Owner, SizeClass),
     /// The first unit of a large block.
     Large,
     /// No block starts here.
@@ -40,14 +43,14 @@ impl Tag {
             return Tag::Large;
         }
         match SizeClass::new((bits & (SPARSE - 1)) as usize) {
-            Some(class) if bits > LOW => Tag::Slab((bits & !LOW) as *const Cache, class),
+            Some(class) if bits > LOW => Tag::Slab(Owner((bits & !LOW) as usize), class),
             _ => Tag::Nothing,
         }
     }
 }
 
 /// The tag of a slab.
-pub fn of_slab(owner: *const Cache, class: SizeClass) -> u64 {
-    debug_assert_eq!(owner as u64 & LOW, 0);
-    owner as u64 | class.index() as u64
+pub fn of_slab(owner: Owner, class: SizeClass) -> u64 {
+    debug_assert_eq!(owner.0 as u64 & LOW, 0);
+    owner.0 as u64 | class.index() as u64
 }

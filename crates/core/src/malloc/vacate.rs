@@ -1,7 +1,7 @@
 //! Moves a heap's memory off closed nodes while the program uses it.
 //!
 //! ```text
-//! close      no bank comes from there any more                       under the runs' lock
+//! close      no bank comes from there any more                       under the units' lock
 //! vacate     for each bank: sets where its pages come from now,      under the lock
 //!            asks where they are, moves those, asks again            outside of it
 //! ```
@@ -12,10 +12,9 @@
 //!
 //! Invariant: a page reported as moved was found on a closed node before, and is not there any more.
 
-use super::node_heap::NodeHeap;
+use super::heap::NodeHeap;
+use super::units::{BANK, Cursor};
 use crate::machine::Machine;
-use crate::malloc::units::BANK;
-use crate::malloc::units::runs::Cursor;
 use crate::place::{Home, NodeSet};
 
 /// The smallest page that there is: a bank has at most so many pages of it.
@@ -34,19 +33,19 @@ impl<M: Machine> NodeHeap<M> {
     /// Takes no memory of the nodes of `closed` any more, and of all others again. `strict`: requests fail when the open
     /// nodes have no room, although the machine might find some elsewhere.
     pub fn close_nodes(&self, closed: NodeSet, strict: bool) {
-        self.runs.close(&self.machine, closed, strict);
+        self.shared.units.close(self.machine(), closed, strict);
     }
 
     /// The nodes that are closed.
     pub fn closed_nodes(&self) -> NodeSet {
-        self.runs.closed(&self.machine)
+        self.shared.units.closed(self.machine())
     }
 
     /// Moves what of the next bank of memory lies on closed nodes; `None` when all were visited.
     pub fn vacate(&self, cursor: &mut Cursor) -> Option<Vacated> {
-        let nodes = self.machine.nodes()?;
-        let (stretch, closed) = self.runs.next_stretch(&self.machine, cursor)?;
-        let (at, page) = (stretch.at as *mut u8, self.machine.page_size());
+        let nodes = self.machine().nodes()?;
+        let (stretch, closed) = self.shared.units.next_stretch(self.machine(), cursor)?;
+        let (at, page) = (stretch.at as *mut u8, self.machine().page_size());
         let mut pages = [Home::ANYWHERE; BANK / LEAST_PAGE];
         let pages = pages.get_mut(..stretch.len / page)?;
         if !nodes.locate(at, page, pages) {

@@ -4,10 +4,13 @@
 //! depots are empty, a free block is a set bit, and every other block is the program's. [`NodeHeap::examine`] checks one
 //! address, at any time: for hardened frees, which check before they touch anything.
 
-use super::cache::Block as Links;
-use super::node_heap::{Misuse, NodeHeap};
-use super::slab::{Slab, number_in};
+use super::block::Block as Links;
+use super::heap::NodeHeap;
+use super::large;
+use super::misuse::Misuse;
+use super::slabs::slab::{Slab, number_in};
 use super::tag::Tag;
+use super::units::UNIT;
 use crate::machine::Machine;
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -38,31 +41,30 @@ pub(super) struct Unpurged<'a, M: Machine>(&'a NodeHeap<M>);
 
 impl<M: Machine> Drop for Unpurged<'_, M> {
     fn drop(&mut self) {
-        self.0.registry_lock.unlock(&self.0.machine);
-        self.0.purging.unlock(&self.0.machine);
+        self.0.registry.lock.unlock(self.0.machine());
+        self.0.shared.purging.unlock(self.0.machine());
     }
 }
 
 impl<M: Machine> NodeHeap<M> {
     /// Waits until the purger has no block.
     pub(super) fn unpurged(&self) -> Unpurged<'_, M> {
-        self.purging.lock(&self.machine);
-        self.registry_lock.lock(&self.machine);
+        self.shared.purging.lock(self.machine());
+        self.registry.lock.lock(self.machine());
         Unpurged(self)
     }
 
     /// Calls `visit` with every block that is neither a set bit of its slab nor free units: exactly
-    /// those the program has, if every cache was detached before. The runs are locked one bank at a
+    /// those the program has, if every cache was detached before. The units are locked one bank at a
     /// time; nobody may allocate meanwhile, and the purger waits.
     pub fn walk(&self, mut visit: impl FnMut(Block)) {
-        self.empty_depots(true, &mut Default::default());
+        self.empty_depots(true);
         let _until_the_end = self.unpurged();
-        self.runs.each_used(&self.machine, |region, unit| {
+        self.shared.units.each_used(self.machine(), |region, unit| {
             // SAFETY: the unit lies in the region.
             match Tag::decode(unsafe { region.tag(unit) }.load(Ordering::Acquire)) {
                 Tag::Slab(_, class) => {
-                    // SAFETY: the tag says that the unit is a slab.
-                    let slab = unsafe { &*region.descriptor(unit).cast::<Slab>() };
+                    let slab = Slab::of(region, unit);
                     let size = class.size();
                     for number in (0..slab.blocks() as usize).filter(|&n| !slab.is_free(n)) {
                         let address = slab.base() + number * size;
@@ -70,7 +72,7 @@ impl<M: Machine> NodeHeap<M> {
                     }
                 }
                 Tag::Large => {
-                    let size = self.large_size(region, unit);
+                    let size = large::size(region, unit);
                     visit(Block { address: unit, size, kind: Kind::Large });
                 }
                 Tag::Nothing => {}
@@ -84,7 +86,7 @@ impl<M: Machine> NodeHeap<M> {
         let block = self.find(address)?;
         if block.kind == Kind::Small {
             // SAFETY: a block of a slab, hence mapped; every block has sixteen bytes.
-            let marked = unsafe { Links::is_marked(address.cast(), self.key()) };
+            let marked = unsafe { Links::is_marked(address.cast(), self.shared.key()) };
             if marked || self.is_set_bit(address.addr()) {
                 return Err(Misuse::DoubleFree);
             }
@@ -94,31 +96,21 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Whether the block at an address is a set bit of its slab.
     fn is_set_bit(&self, address: usize) -> bool {
-        let slab = self.slab_at(address);
+        let slab = self.shared.slab_at(address);
         slab.is_some_and(|slab| slab.number(address).is_some_and(|number| slab.is_free(number)))
-    }
-
-    /// The slab that an address lies in, if it lies in one.
-    pub(super) fn slab_at(&self, address: usize) -> Option<&Slab> {
-        let region = self.runs.region_of(address)?;
-        // SAFETY: the region contains the address.
-        let tag = Tag::decode(unsafe { region.tag(address) }.load(Ordering::Relaxed));
-        // SAFETY: the tag says that the unit is a slab.
-        matches!(tag, Tag::Slab(..)).then(|| unsafe { &*region.descriptor(address).cast() })
     }
 
     /// The block that starts at `address`, in use or not. O(1).
     pub fn find(&self, address: *mut u8) -> Result<Block, Misuse> {
         let at = address.addr();
-        let region = self.runs.region_of(at).ok_or(Misuse::NotABlock)?;
-        // SAFETY: the region contains the address.
-        match Tag::decode(unsafe { region.tag(at) }.load(Ordering::Acquire)) {
+        let (region, tag) = self.shared.tag_at(at)?;
+        match Tag::decode(tag) {
             Tag::Slab(_, class) => {
                 number_in(class, at).ok_or(Misuse::NotABlock)?;
                 Ok(Block { address: at, size: class.size(), kind: Kind::Small })
             }
-            Tag::Large if at.is_multiple_of(crate::malloc::units::UNIT) => {
-                Ok(Block { address: at, size: self.large_size(region, at), kind: Kind::Large })
+            Tag::Large if at.is_multiple_of(UNIT) => {
+                Ok(Block { address: at, size: large::size(region, at), kind: Kind::Large })
             }
             _ => Err(Misuse::NotABlock),
         }
@@ -131,7 +123,7 @@ impl<M: Machine> NodeHeap<M> {
     /// The block is the caller's, and small.
     pub unsafe fn seal(&self, address: *mut u8) {
         // SAFETY: the block is the caller's and has sixteen bytes.
-        unsafe { Links::link(address.cast(), ptr::null_mut(), self.key()) };
+        unsafe { Links::link(address.cast(), ptr::null_mut(), self.shared.key()) };
     }
 
     /// Takes the mark of [`NodeHeap::seal`] away and zeroes where it was; `false` when it was
@@ -140,7 +132,7 @@ impl<M: Machine> NodeHeap<M> {
     /// # Safety
     /// The block was sealed, and is the caller's.
     pub unsafe fn unseal(&self, address: *mut u8) -> bool {
-        let key = self.key();
+        let key = self.shared.key();
         let block: *mut Links = address.cast();
         // SAFETY: the block is the caller's and has sixteen bytes.
         unsafe {

@@ -34,7 +34,7 @@ impl Purger {
     pub fn round(&mut self, heap: &NodeHeap<Simulated>) {
         let Some(AtWork { mut rounds, pause_ns, due_ns }) = self.at_work.take() else { return };
         let done = heap.purge(false);
-        rounds.done(pause_ns, done.more());
+        rounds.done(pause_ns, done.more);
         self.at_work = sleep(heap, rounds, due_ns);
         if self.at_work.is_none() {
             heap.settled();

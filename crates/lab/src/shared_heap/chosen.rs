@@ -190,7 +190,7 @@ impl Heaps {
 impl Chosen {
     /// `None` if there is no such scheme; `Some(None)` if the region is too short.
     fn new(name: &str, region: Region, count: u32, watch: bool) -> Option<Option<Chosen>> {
-        let lock = || Metered::new(Parked::new(Linux::new()), watch);
+        let lock = || Metered::new(Parked::new(Linux), watch);
         Some(match name {
             "one-lock-best-fit" => BestFit::new(region)
                 .map(|policy| Chosen::OneBest(Box::new(OneLock::new(policy, lock())))),

@@ -1,7 +1,10 @@
 //! Units of 64 KiB: which of them a run gets, which node they come from, which are given back.
 //!
+//! Verbs: [`Units::take`], [`Units::give`] and [`Units::extend`] a run; [`Units::hide_dirty`] and [`Units::purged`] for the
+//! purger; [`Units::close`] nodes.
+//!
 //! ```text
-//! runs    a table of regions under one lock                     who calls: the rest of the malloc
+//! table   all regions under one lock: `Units`                  who calls: the rest of the malloc
 //! region  one reservation: tags, descriptors, bitmaps, banks    (layout drawn there)
 //! index   the banks of a region by how full they are
 //! supply  which node the next banks come from
@@ -14,8 +17,10 @@
 pub mod bank;
 pub mod index;
 pub mod region;
-pub mod runs;
 pub mod supply;
+mod table;
+
+pub use table::{Cursor, MAX_REGIONS, Units, Usage};
 
 /// A unit: what runs are counted in, and the size of a slab; 64 KiB.
 pub const UNIT: usize = 64 * 1024;

@@ -21,7 +21,7 @@
 //!
 //! Invariant: units below `committed` banks have readable tags, descriptors and bitmaps; the tag of
 //! a unit that is free, or in which no block starts, is zero. The record of a bank that is wholly free and clean may
-//! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `frames::runs`.
+//! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `units::table`.
 
 mod bits;
 mod dumped;
@@ -82,6 +82,8 @@ pub struct Region {
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
+    /// What the machine reserved: from where, how long.
+    reserved: (usize, usize),
 }
 
 /// Where a region keeps what `heap::census` reads from outside, in bytes from its start.
@@ -130,12 +132,12 @@ impl Region {
             used_units: 0,
             home: Home::ANYWHERE,
             away: 0,
+            reserved: (0, 0),
         }
     }
 
     /// Reserves `len` bytes (a multiple of a bank) for `home` and commits what the first banks need, pages for which
-    /// come from `from`; `false` when the machine refuses, which leaves the region non-existent (and may cost the
-    /// reservation).
+    /// come from `from`; `false` when the machine refuses, which leaves the region non-existent.
     pub fn open(&mut self, machine: &impl Machine, home: Home, from: Home, len: usize) -> bool {
         let page = machine.page_size();
         let start = machine.reserve(len, BANK) as usize;
@@ -163,7 +165,10 @@ impl Region {
         if from != home {
             self.prefer_for_metadata(machine, from);
         }
+        self.reserved = (start, len);
         if banks == 0 || !self.open_metadata(machine, base + tags) {
+            // SAFETY: nobody knows of the region yet.
+            unsafe { self.release(machine) };
             return false;
         }
         touch(index, size_of::<Index>());
@@ -190,6 +195,16 @@ impl Region {
             self.front.committed = page;
         }
         ready
+    }
+
+    /// Gives the whole reservation back.
+    ///
+    /// # Safety
+    /// Nobody uses the region, or a block in it, from now on.
+    pub unsafe fn release(&mut self, machine: &impl Machine) {
+        let (start, len) = core::mem::take(&mut self.reserved);
+        // SAFETY: `open` reserved it, and the caller's.
+        unsafe { machine.release(start as *mut u8, len) };
     }
 
     /// Whose memory it is.
@@ -334,13 +349,13 @@ impl Region {
         }
     }
 
-    /// Takes back `len` units at `address`; they are dirty unless `clean`. `tick` dates it, if anything shall.
-    pub fn give(&mut self, address: usize, len: usize, clean: bool, tick: Option<u32>) {
-        let unit = self.unit(address);
-        for (bank, first, len) in pieces(unit, len) {
+    /// Takes back `len` units at `address`.
+    pub fn give(&mut self, address: usize, len: usize, left: Left) {
+        let clean = left == Left::Nothing;
+        for (bank, first, len) in pieces(self.unit(address), len) {
             self.change(bank, |state| {
                 state.give(first, len, clean);
-                if let (false, Some(tick)) = (clean, tick) {
+                if let Left::Since(tick) = left {
                     state.freed_at = tick;
                 }
             });
@@ -521,6 +536,17 @@ pub struct Run {
     pub fresh: u32,
     /// How many units of its region are in use, these included.
     pub used: usize,
+}
+
+/// What may be left in the pages of units that are given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// They read as zero.
+    Nothing,
+    /// They may be resident; they were in use until this tick of the purger's.
+    Since(u32),
+    /// They may be resident, but nobody has used them for a while: they need not wait to be purged.
+    Rested,
 }
 
 /// Cuts `len` units from `unit` (counted from the first bank) into (bank, first, len).

@@ -55,8 +55,8 @@ pub struct Supply {
     question: Question,
     /// What was asked since; forgotten when the lock is given back.
     answer: Answer,
-    /// Asks at once all the same.
-    hasty: bool,
+    /// Whether it asks at once all the same.
+    at_once: bool,
 }
 
 impl Default for Supply {
@@ -71,15 +71,23 @@ impl Supply {
         let offers = [Offer { node: Home::ANYWHERE, banks: 0 }; MAX_NODES];
         let none = NodeSet::from_bits(0);
         let (question, answer) = (Question::None, Answer::None);
-        Supply { offers, asked: none, closed: none, strict: false, question, answer, hasty: false }
+        Supply {
+            offers,
+            asked: none,
+            closed: none,
+            strict: false,
+            question,
+            answer,
+            at_once: false,
+        }
     }
 
-    /// Stores an answer. `hasty`: asks further questions at once, though threads wait for the lock.
-    pub fn hear(&mut self, answer: Answer, hasty: bool) {
-        (self.question, self.answer, self.hasty) = (Question::None, answer, hasty);
+    /// Starts with an answer. `at_once`: asks further questions at once, though threads wait for the lock.
+    pub fn start(&mut self, answer: Answer, at_once: bool) {
+        (self.question, self.answer, self.at_once) = (Question::None, answer, at_once);
     }
 
-    /// The question that must be answered first, if any: results since [`Supply::hear`] are not valid
+    /// The question that must be answered first, if any: results since [`Supply::start`] are not valid
     /// then. Drops the stored answer.
     pub fn question(&mut self) -> Question {
         self.answer = Answer::None;
@@ -87,25 +95,25 @@ impl Supply {
     }
 
     /// Whether something must be known before more can be said.
-    pub fn wonders(&self) -> bool {
+    pub fn has_question(&self) -> bool {
         self.question != Question::None
     }
 
     /// Leaves a question, or asks it at once.
     #[cold]
-    fn wonder(&mut self, nodes: &dyn Nodes, question: Question) -> bool {
-        if self.hasty {
+    fn raise(&mut self, nodes: &dyn Nodes, question: Question) -> bool {
+        if self.at_once {
             self.answer = question.ask(nodes);
         } else {
             self.question = question;
         }
-        self.hasty
+        self.at_once
     }
 
     /// How many banks a node has; `None`: to be asked first.
     fn banks_of(&mut self, nodes: &dyn Nodes, node: NodeId) -> Option<u32> {
         if self.answer.room(node).is_none() {
-            self.wonder(nodes, Question::Room(node));
+            self.raise(nodes, Question::Room(node));
         }
         self.answer.room(node).map(banks_in)
     }
@@ -113,7 +121,7 @@ impl Supply {
     /// All memories as seen from one; `None`: to be asked first.
     fn survey(&mut self, nodes: &dyn Nodes, from: NodeId) -> Option<Survey> {
         if self.answer.survey(from).is_none() {
-            self.wonder(nodes, Question::Survey(from));
+            self.raise(nodes, Question::Survey(from));
         }
         self.answer.survey(from).copied()
     }
@@ -213,7 +221,7 @@ impl Supply {
         here: NodeId,
         want: usize,
     ) -> Option<(NodeId, usize)> {
-        if self.wonders() || self.strict || !nodes.path().visits(Stop::Search) {
+        if self.has_question() || self.strict || !nodes.path().visits(Stop::Search) {
             return None;
         }
         let open = !self.closed.contains(here);

@@ -264,7 +264,7 @@ impl On<'_> {
             }
             Sharing::MutexStd => self.one_lock::<P, _>(Std::default()),
             Sharing::MutexParkingLot => self.one_lock::<P, _>(ParkingLot::default()),
-            Sharing::MutexFreehold => self.one_lock::<P, _>(Parked::new(Linux::new())),
+            Sharing::MutexFreehold => self.one_lock::<P, _>(Parked::new(Linux)),
             Sharing::Stripes => self.stripes::<P>(),
             Sharing::PerThread => self.per_thread::<P>(),
         }
@@ -320,7 +320,7 @@ impl On<'_> {
 
     fn stripes<P: Policy + Send>(&mut self) -> Result<Outcome, HeapError> {
         let (count, watch) = (self.heap.stripes, self.job.watch);
-        let lock = || Metered::new(Parked::new(Linux::new()), watch);
+        let lock = || Metered::new(Parked::new(Linux), watch);
         let heap = Striped::<Vec<_>, P, _>::new(self.region()?, count, lock);
         let heap = heap.ok_or_else(|| self.short(count))?;
         self.shared(heap, |heap| {

@@ -48,12 +48,12 @@ impl Fake {
         let mut answer = Answer::None;
         loop {
             let before = self.questions.get();
-            supply.hear(answer, false);
+            supply.start(answer, false);
             let said = work(supply);
             assert_eq!(self.questions.get(), before, "asked under the lock");
             match supply.question() {
                 Question::None => return said,
-                _ if said.is_some() => panic!("said something, and wonders"),
+                _ if said.is_some() => panic!("said something, and has a question"),
                 question => answer = question.ask(self),
             }
         }
@@ -233,12 +233,12 @@ fn who_is_bound_is_refused_rather_than_sent_elsewhere() {
     }
 }
 
-/// Where several homes wonder by turns, the last word is had at once.
+/// Where several homes ask by turns, the last word is had at once.
 #[test]
 fn in_haste_it_asks_at_once() {
     let (fake, mut supply) = (Fake::new(&[0, 0, GIB, 0], 0, "local>search"), Supply::new());
     supply.set_offer(node(1), Offer { node: Home::of(node(1)), banks: 0 });
-    supply.hear(Answer::None, true);
+    supply.start(Answer::None, true);
     assert_eq!(supply.next(&fake, node(1), 3), Some((node(2), 3)));
     assert_eq!(supply.question(), Question::None);
     assert!(fake.questions.get() > 1);

@@ -55,7 +55,7 @@ pub struct Vacancy {
 impl Vacancy {
     /// The offset of the count of free blocks, in bytes, for a reader from outside.
     #[cfg(not(loom))]
-    pub(super) const FREE_AT: usize = core::mem::offset_of!(Vacancy, free);
+    pub const FREE_AT: usize = core::mem::offset_of!(Vacancy, free);
 
     /// The vacancy of a slab that never was.
     #[cfg(not(loom))]

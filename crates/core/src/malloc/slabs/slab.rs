@@ -8,10 +8,11 @@
 //! Invariant: a set bit is a block that no thread holds. The thread that clears the bit holds the block. `vacancy` owns counts
 //! and notification; `next`, `prev` and `cursor` are the owner's.
 
-use super::cache::Block;
 use super::inbox::Linked;
 use super::vacancy::Vacancy;
-use crate::malloc::units::{UNIT, UNIT_SHIFT, region::DESCRIPTOR};
+use crate::malloc::block::{Block, Chain};
+use crate::malloc::units::region::{DESCRIPTOR, Region};
+use crate::malloc::units::{UNIT, UNIT_SHIFT};
 use crate::row::Row;
 use crate::size_class::SizeClass;
 use crate::sync::{AtomicPtr, AtomicU64};
@@ -60,68 +61,16 @@ unsafe impl Linked for Slab {
     }
 }
 
-/// Blocks taken from slabs, linked lowest address first.
-pub struct Chain {
-    /// What the first block is linked behind: spares the loop a question per block. Links depend
-    /// on addresses, so a chain with blocks must not be moved.
-    anchor: Block,
-    tail: *mut Block,
-    pub len: usize,
-    key: usize,
-}
-
-impl Chain {
-    pub fn new(key: usize) -> Chain {
-        Chain { anchor: Block::new(), tail: ptr::null_mut(), len: 0, key }
-    }
-
-    /// Ends the chain; its first block, null for none.
-    pub fn close(&mut self) -> *mut Block {
-        if self.len == 0 {
-            return ptr::null_mut();
-        }
-        let anchor = &raw mut self.anchor;
-        // SAFETY: the tail is the last block added, and the anchor was linked before the first.
-        unsafe {
-            Block::link(self.tail, ptr::null_mut(), self.key);
-            Block::next(anchor, self.key)
-        }
-    }
-
-    /// Adds the blocks of `size` bytes at `base` whose bits are set.
-    ///
-    /// # Safety
-    /// The blocks are free and the caller's.
-    #[inline]
-    unsafe fn add(&mut self, base: usize, size: usize, mut bits: u64) {
-        let key = self.key;
-        let mut tail = if self.tail.is_null() { &raw mut self.anchor } else { self.tail };
-        let (mut mark, mut at) = (Block::mark_of(tail, key), base);
-        // Row by row of neighbours: in a slab that was just cut there is but one.
-        while bits != 0 {
-            let gap = bits.trailing_zeros();
-            at += gap as usize * size;
-            bits >>= gap;
-            let row = bits.trailing_ones();
-            let end = at + row as usize * size;
-            while at != end {
-                let block = ptr::with_exposed_provenance_mut(at);
-                let link = Block::mark_of(block, key);
-                // SAFETY: the tail is the anchor or a block of this chain, and the links of blocks are their marks.
-                unsafe { Block::write(tail, link, mark) };
-                (tail, mark) = (block, link);
-                at += size;
-            }
-            self.len += row as usize;
-            bits = bits.checked_shr(row).unwrap_or(0);
-        }
-        self.tail = tail;
-    }
-}
-
 impl Slab {
     /// The offset of `blocks`, in bytes, for a reader from outside.
     pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
+
+    /// The descriptor of the unit of an address as that of a slab: all-zero, and not alive, if it never was one.
+    #[inline]
+    pub fn of(region: &Region, address: usize) -> &Slab {
+        // SAFETY: descriptors of committed units are readable, valid when zero, and live as long as the heap.
+        unsafe { &*region.descriptor(address).cast() }
+    }
 
     /// Makes the unit at `base` a slab, all blocks free, but for its tag and its vacancy. The caller owns the unit
     /// alone, makes it known by its tag, and then starts the vacancy: a thread that finds the slab alive finds its owner.
@@ -331,7 +280,7 @@ impl Slab {
 /// The number of the block at `address` in its slab, which is of `class`; `None` if no block starts there. Asks nothing
 /// of the slab's descriptor, which its owner and others write.
 #[inline]
-pub(super) fn number_in(class: SizeClass, address: usize) -> Option<usize> {
+pub fn number_in(class: SizeClass, address: usize) -> Option<usize> {
     let offset = address & (UNIT - 1);
     class.starts_at(offset).then(|| class.divide(offset))
 }

@@ -1,4 +1,4 @@
-//! Runs of units for the malloc: a table of regions under one lock.
+//! [`Units`]: a table of regions under one lock.
 //!
 //! One region is enough wherever address space is plentiful; where it is not (`RLIMIT_AS`, strict
 //! overcommit), smaller ones follow. The free path knows only the first; a colder path finds the others
@@ -7,7 +7,7 @@
 //! Invariant: regions are only added, never moved or removed, and each is published (its base
 //! becomes non-zero) only when it is whole.
 
-use super::region::{RECORD, Region, Run, Stretch};
+use super::region::{Left, RECORD, Region, Run, Stretch};
 use super::supply::{Answer, Question, Supply};
 use super::{BANK, BANK_UNITS, UNIT};
 use crate::machine::Machine;
@@ -15,7 +15,7 @@ use crate::place::{Home, NodeSet};
 use crate::row::Row;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Most regions there can be.
 pub const MAX_REGIONS: usize = 64;
@@ -28,13 +28,15 @@ const LADDER: [usize; 9] =
 /// but where several homes are short of memory.
 const QUESTIONS: usize = 4;
 
-/// The page runs of a heap. Each region belongs to a home; where there is one memory, to [`Home::ANYWHERE`]. In this
+/// The units of a heap. Each region belongs to a home; where there is one memory, to [`Home::ANYWHERE`]. In this
 /// order: most of the table stays untouched.
 #[repr(C)]
-pub struct Runs {
+pub struct Units {
     lock: Lock,
     /// The purger's tick, by which banks are dated.
     tick: AtomicU32,
+    /// The most that is reserved at a time, in bytes; 0: what the machine has.
+    largest: AtomicUsize,
     regions: UnsafeCell<[Region; MAX_REGIONS]>,
     /// Under the lock, as the regions.
     supply: UnsafeCell<Supply>,
@@ -42,9 +44,9 @@ pub struct Runs {
 
 // SAFETY: mutable access to regions happens under `lock` only; shared access reads atomics and
 // fields that are constant once a region's base is non-zero.
-unsafe impl Sync for Runs {}
+unsafe impl Sync for Units {}
 // SAFETY: as above; nothing is tied to a thread.
-unsafe impl Send for Runs {}
+unsafe impl Send for Units {}
 
 /// Dirty free units that nobody else sees while they are being purged.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +58,7 @@ pub struct Dirty {
     pub len: usize,
 }
 
-/// How far [`Runs::next_stretch`] has come.
+/// How far [`Units::next_stretch`] has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     region: usize,
@@ -74,21 +76,40 @@ pub struct Usage {
     pub committed: usize,
 }
 
-impl Default for Runs {
-    fn default() -> Runs {
-        Runs::new()
+impl Default for Units {
+    fn default() -> Units {
+        Units::new()
     }
 }
 
-impl Runs {
+impl Units {
     /// No regions yet; all-zero.
-    pub const fn new() -> Runs {
-        Runs {
+    pub const fn new() -> Units {
+        Units {
             lock: Lock::new(),
             tick: AtomicU32::new(0),
+            largest: AtomicUsize::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
             supply: UnsafeCell::new(Supply::new()),
         }
+    }
+
+    /// Reserves at most `bytes` of address space at a time, a power of two from 4 MiB.
+    pub fn reserve_at_most(&self, bytes: usize) {
+        self.largest.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives all address space back.
+    ///
+    /// # Safety
+    /// Nobody uses the units, or a block in them, from now on.
+    pub unsafe fn release(&self, machine: &impl Machine) {
+        self.with(machine, |regions| {
+            for region in regions.iter_mut().take_while(|region| region.base() != 0) {
+                // SAFETY: the caller's.
+                unsafe { region.release(machine) };
+            }
+        });
     }
 
     /// The lock, for a forked child.
@@ -160,25 +181,30 @@ impl Runs {
         home: Home,
         len: usize,
         align: usize,
-    ) -> Option<Run> {
-        let run = self.with(machine, |regions| {
+    ) -> Option<(&Region, Run)> {
+        let largest = self.largest.load(Ordering::Relaxed);
+        let wanted = Wanted { home, len, align, largest };
+        let found = self.with(machine, |regions| {
             let [first, ..] = regions;
             let usual = first.base() != 0 && first.home() == home;
             let run = if usual { first.take_partly_used(len, align) } else { None };
-            match machine.nodes() {
+            match (run, machine.nodes()) {
+                (Some(run), _) => Some((0, run)),
                 // SAFETY: the lock makes this the only access to the supply.
-                None => run.or_else(|| unsafe {
-                    take_slow(machine, regions, &mut *self.supply.get(), (home, len, align))
-                }),
-                Some(_) => run,
+                (None, None) => unsafe {
+                    take_slow(machine, regions, &mut *self.supply.get(), wanted)
+                },
+                (None, Some(_)) => None,
             }
         });
-        if run.is_some() || machine.nodes().is_none() {
-            return run;
-        }
-        self.asking(machine, |regions, supply| {
-            take_slow(machine, regions, supply, (home, len, align))
-        })
+        let found = match (found, machine.nodes()) {
+            (None, Some(_)) => {
+                self.asking(machine, |regions, supply| take_slow(machine, regions, supply, wanted))
+            }
+            _ => found,
+        };
+        let (number, run) = found?;
+        Some((self.regions().at(number), run))
     }
 
     /// Runs `work` under the lock. While it leaves a question: asks that without the lock, and runs `work` again.
@@ -191,7 +217,7 @@ impl Runs {
         let (mut answer, mut asked) = (Answer::None, 0);
         loop {
             let (result, question) = self.with_supply(machine, |regions, supply| {
-                supply.hear(core::mem::take(&mut answer), asked == QUESTIONS);
+                supply.start(core::mem::take(&mut answer), asked == QUESTIONS);
                 let result = work(regions, supply);
                 (result, supply.question())
             });
@@ -243,7 +269,7 @@ impl Runs {
         self.asking(machine, |regions, supply| {
             while let Some(region) = regions.get_mut(cursor.region).filter(|r| r.base() != 0) {
                 while let Some(stretch) = region.stretch(machine, supply, cursor.piece) {
-                    if supply.wonders() {
+                    if supply.has_question() {
                         return None;
                     }
                     cursor.piece += 1;
@@ -257,15 +283,15 @@ impl Runs {
         })
     }
 
-    /// Takes a run back, or a part of one; its pages count as dirty unless `clean`.
-    pub fn give(&self, machine: &impl Machine, address: usize, len: usize, clean: bool) {
-        let tick = self.tick.load(Ordering::Relaxed);
-        self.with_region(machine, address, |region| region.give(address, len, clean, Some(tick)));
+    /// Takes a run back, or a part of one; its pages may be resident.
+    pub fn give(&self, machine: &impl Machine, address: usize, len: usize) {
+        let left = Left::Since(self.tick.load(Ordering::Relaxed));
+        self.with_region(machine, address, |region| region.give(address, len, left));
     }
 
     /// The same of pages that nobody has used for a while: they need not wait any more to be purged.
     pub fn give_rested(&self, machine: &impl Machine, address: usize, len: usize) {
-        self.with_region(machine, address, |region| region.give(address, len, false, None));
+        self.with_region(machine, address, |region| region.give(address, len, Left::Rested));
     }
 
     /// Lengthens a run where it lies; see [`Region::extend`].
@@ -320,7 +346,7 @@ impl Runs {
     }
 
     /// Hides one run of dirty units of a bank at or after `from` in which nothing was freed for
-    /// `age` ticks; says where to go on. Its caller purges it and calls [`Runs::purged`].
+    /// `age` ticks; says where to go on. Its caller purges it and calls [`Units::purged`].
     pub fn hide_dirty(
         &self,
         machine: &impl Machine,
@@ -357,10 +383,10 @@ impl Runs {
 
     /// Puts hidden units back, clean if the machine took their pages.
     pub fn purged(&self, machine: &impl Machine, dirty: Dirty, clean: bool) {
-        let tick = self.tick.load(Ordering::Relaxed);
+        let since = Left::Since(self.tick.load(Ordering::Relaxed));
         self.with(machine, |regions| {
             let region = regions.at_mut(dirty.region);
-            region.give(dirty.address, dirty.len, clean, Some(tick));
+            region.give(dirty.address, dirty.len, if clean { Left::Nothing } else { since });
             region.purge_record(machine, region.bank_of(dirty.address));
         });
     }
@@ -407,36 +433,47 @@ impl Runs {
     }
 }
 
-/// A run of (home, units, alignment) from the first of the home's regions that has it, another region, or another home.
+/// A run that is asked for: how many units, at a multiple of how many, whose; and the most that may be reserved for it.
+#[derive(Clone, Copy)]
+struct Wanted {
+    home: Home,
+    len: usize,
+    align: usize,
+    largest: usize,
+}
+
+/// A run from the first of the home's regions that has it, another region, or another home.
 #[cold]
 #[inline(never)]
 fn take_slow(
     machine: &impl Machine,
     regions: &mut [Region; MAX_REGIONS],
     supply: &mut Supply,
-    (home, len, align): (Home, usize, usize),
-) -> Option<Run> {
-    for region in regions.iter_mut() {
-        if region.base() == 0 && !open(machine, region, supply, home, len, align) {
+    wanted: Wanted,
+) -> Option<(usize, Run)> {
+    let Wanted { home, len, align, .. } = wanted;
+    for (number, region) in regions.iter_mut().enumerate() {
+        if region.base() == 0 && !open(machine, region, supply, wanted) {
             break;
         }
         if region.home() != home {
             continue;
         }
         if let Some(run) = region.take(machine, supply, len, align) {
-            return Some(run);
+            return Some((number, run));
         }
-        if supply.wonders() || region.has_room(len, align) {
+        if supply.has_question() || region.has_room(len, align) {
             // Memory is short, not address space: another region would not help.
             return None;
         }
     }
     // Address space is short: better another home's than none.
-    let opened = regions.iter_mut().take_while(|region| region.base() != 0);
-    let mut others = opened.filter(|region| region.home() != home);
-    others.find_map(|region| {
-        let asked = !supply.wonders();
-        if asked { region.take(machine, supply, len, align) } else { None }
+    let opened = regions.iter_mut().enumerate().take_while(|(_, region)| region.base() != 0);
+    let mut others = opened.filter(|(_, region)| region.home() != home);
+    others.find_map(|(number, region)| {
+        let known = !supply.has_question();
+        let run = if known { region.take(machine, supply, len, align) } else { None };
+        Some((number, run?))
     })
 }
 
@@ -445,9 +482,7 @@ fn open(
     machine: &impl Machine,
     region: &mut Region,
     supply: &mut Supply,
-    home: Home,
-    len: usize,
-    align: usize,
+    Wanted { home, len, align, largest }: Wanted,
 ) -> bool {
     let need = len
         .checked_add(align)
@@ -455,7 +490,8 @@ fn open(
         .and_then(|bytes| bytes.checked_next_multiple_of(BANK));
     let Some(need) = need else { return false };
     let Some(from) = source(machine, supply, home) else { return false };
-    let mut fitting = LADDER.iter().filter(|&&len| len - no_bank(len) >= need);
+    let most = if largest == 0 { usize::MAX } else { largest };
+    let mut fitting = LADDER.iter().filter(|&&len| len <= most && len - no_bank(len) >= need);
     fitting.any(|&len| region.open(machine, home, from, len))
 }
 
@@ -472,7 +508,7 @@ fn source(machine: &impl Machine, supply: &mut Supply, home: Home) -> Option<Hom
     match (home.node(), machine.nodes()) {
         (Some(node), Some(nodes)) if supply.closed().contains(node) => {
             let found = supply.find(nodes, node, 1);
-            if supply.wonders() {
+            if supply.has_question() {
                 None
             } else {
                 Some(found.map_or(home, |(node, _)| Home::of(node)))

@@ -1,0 +1,365 @@
+//! Caches with and without threads, and where they live: units of sixteen pages, from which the pages of empty caches go
+//! back to the machine.
+//!
+//! ```text
+//! all -> unit  | first | cache | -- | cache | ...        a page each; -- is one that was never made, or given up: zero
+//!                  |
+//!                  `-> unit ...                          the first of a unit stays, and has the link to the next unit
+//! ```
+//!
+//! After a program had twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
+//! empty ones among them; a new thread makes them anew.
+//!
+//! A thread may walk the caches without the registry's lock while a page goes back. It then reads zeros, which are a
+//! cache that holds nothing. What it writes there (a word of 0, or a depot's minimum) means nothing to the next cache.
+//!
+//! Invariant: a page is a cache if its key is not zero; a cache that is given up has no thread, owns no slab, and holds no block.
+
+use super::cache::Cache;
+use super::shared::Shared;
+use super::tag::CACHES;
+use super::units::UNIT;
+use crate::machine::Machine;
+use crate::place::{Home, MAX_NODES};
+use crate::sync::Lock;
+use core::cell::UnsafeCell;
+use core::ptr;
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+
+/// Caches in a unit.
+pub(super) const PER_UNIT: usize = UNIT / size_of::<Cache>();
+/// Caches that are visited while threads that come or go wait.
+const AT_ONCE: usize = 32;
+
+const _: () = assert!(PER_UNIT == 16, "bits of a `u16` say which pages of a unit were given up");
+
+/// All caches of a heap. All-zero is none. What there is for nodes comes first: where there is one memory, nobody touches it.
+#[repr(C)]
+pub(super) struct Registry {
+    lists: UnsafeCell<Lists>,
+    /// Caches without a thread, roughly: whether adopting is worth a lock.
+    idle_len: AtomicUsize,
+    pub(super) lock: Lock,
+}
+
+/// What the lock protects.
+#[repr(C)]
+pub(super) struct Lists {
+    of_nodes: [Waiting; MAX_NODES],
+    anywhere: Waiting,
+    /// The first cache of the unit of caches that came last.
+    all: *mut Cache,
+}
+
+/// What threads that come to a home find there.
+struct Waiting {
+    /// Caches without a thread, last in first.
+    idle: *mut Cache,
+    /// The first page of the last unit that was not yet made into a cache; where a unit begins: there is none.
+    fresh: *mut Cache,
+    /// Units of which pages were given up, each by its first cache.
+    gaps: *mut Cache,
+}
+
+impl Waiting {
+    const NONE: Waiting =
+        Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), gaps: ptr::null_mut() };
+}
+
+impl Cache {
+    /// Whether the page is a cache; else it is zero.
+    fn is_made(&self) -> bool {
+        self.key() != 0
+    }
+
+    /// The first cache of the unit that this one lies in.
+    fn first_of_unit(&self) -> &Cache {
+        let first = ptr::from_ref(self).map_addr(|at| at & !(UNIT - 1));
+        // SAFETY: a unit's first cache is made before the others, and stays.
+        unsafe { &*first }
+    }
+}
+
+/// All caches, with or without a thread, found without a lock; see the module.
+pub(super) struct Caches {
+    unit: *const Cache,
+    page: usize,
+}
+
+impl Iterator for Caches {
+    type Item = &'static Cache;
+
+    fn next(&mut self) -> Option<&'static Cache> {
+        loop {
+            // SAFETY: units of caches live as long as the heap, and their order never changes once they are listed.
+            let first = unsafe { self.unit.as_ref() }?;
+            let at = self.unit.wrapping_add(self.page);
+            self.page += 1;
+            if self.page == PER_UNIT {
+                (self.unit, self.page) = (first.next_unit.get(), 0);
+            }
+            // SAFETY: the page lies in the unit.
+            let cache = unsafe { &*at };
+            if cache.is_made() {
+                return Some(cache);
+            }
+        }
+    }
+}
+
+impl Registry {
+    pub(super) const fn new() -> Registry {
+        let of_nodes = [Waiting::NONE; MAX_NODES];
+        let lists = Lists { of_nodes, anywhere: Waiting::NONE, all: ptr::null_mut() };
+        Registry { lists: UnsafeCell::new(lists), idle_len: AtomicUsize::new(0), lock: Lock::new() }
+    }
+
+    /// The word that points to the first of all caches, for a reader from outside.
+    pub(super) fn root(&self) -> usize {
+        self.lists.get().addr() + core::mem::offset_of!(Lists, all)
+    }
+
+    /// Whether any thread has ever had a cache.
+    pub(super) fn is_used(&self) -> bool {
+        // SAFETY: reads one word, which is written under the lock, by one store.
+        unsafe { !(&raw const (*self.lists.get()).all).read_volatile().is_null() }
+    }
+
+    /// Runs `work` on the lists under the lock.
+    pub(super) fn with<R>(&self, machine: &impl Machine, work: impl FnOnce(&mut Lists) -> R) -> R {
+        // SAFETY: the lock makes this the only access.
+        self.lock.with(machine, || work(unsafe { &mut *self.lists.get() }))
+    }
+
+    /// Every cache that there is.
+    pub(super) fn caches(&self, machine: &impl Machine) -> Caches {
+        self.with(machine, |lists| lists.caches())
+    }
+
+    /// A cache for a thread of `home`: one without a thread, else a new one. `None` when memory is short.
+    pub(super) fn take<M: Machine>(&self, shared: &Shared<M>, home: Home) -> Option<&Cache> {
+        self.with(&shared.machine, |lists| {
+            let idle = lists.waiting(home).idle;
+            let cache = if idle.is_null() { lists.make(shared, home) } else { idle };
+            // SAFETY: caches live for ever; those without a thread are touched under the lock only.
+            let cache = unsafe { cache.as_ref() }?;
+            if !idle.is_null() {
+                lists.waiting(home).idle = cache.next_idle.get();
+                self.idle_len.fetch_sub(1, Ordering::Relaxed);
+            }
+            cache.attached.set(true);
+            cache.given_up.set(false);
+            Some(cache)
+        })
+    }
+
+    /// The thread of a cache has ended.
+    pub(super) fn give(&self, machine: &impl Machine, cache: &Cache) {
+        self.with(machine, |lists| lists.rest(cache));
+        self.idle_len.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Calls `visit` with up to `most` caches of a home that have no thread, until it says `true`; whether it did.
+    pub(super) fn any_idle(
+        &self,
+        machine: &impl Machine,
+        home: Home,
+        most: usize,
+        mut visit: impl FnMut(&Cache) -> bool,
+    ) -> bool {
+        if self.idle_len.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.with(machine, |lists| {
+            let mut idle = lists.waiting(home).idle;
+            for _ in 0..most {
+                // SAFETY: caches live for ever; idle ones are touched under this lock only.
+                let Some(cache) = (unsafe { idle.as_ref() }) else { return false };
+                if visit(cache) {
+                    return true;
+                }
+                idle = cache.next_idle.get();
+            }
+            false
+        })
+    }
+
+    /// Visits every cache without a thread, some at a time; no thread takes one of these meanwhile.
+    pub(super) fn each_idle(&self, machine: &impl Machine, mut visit: impl FnMut(&Cache)) {
+        let mut caches = self.caches(machine).peekable();
+        while caches.peek().is_some() {
+            self.with(machine, |_| {
+                let some = caches.by_ref().take(AT_ONCE);
+                some.filter(|cache| !cache.attached.get()).for_each(&mut visit);
+            });
+        }
+    }
+
+    /// Gives up caches without a thread that hold nothing, but for the first of each unit: their pages go back.
+    pub(super) fn give_up(&self, machine: &impl Machine) {
+        if machine.page_size() != size_of::<Cache>() {
+            return;
+        }
+        let mut some = false;
+        self.each_idle(machine, |cache| {
+            let first = ptr::eq(cache, cache.first_of_unit());
+            cache.given_up.set(!first && cache.is_empty());
+            some |= cache.given_up.get();
+        });
+        if !some {
+            return;
+        }
+        let (mut gone, len) = self.with(machine, Lists::unlink_given_up);
+        self.idle_len.fetch_sub(len, Ordering::Relaxed);
+        // SAFETY: caches that are in no list, of which nobody but us knows.
+        while let Some(cache) = unsafe { gone.as_ref() } {
+            let (page, home) = (gone, cache.home.get());
+            gone = cache.next_idle.get();
+            // SAFETY: a whole page, which nobody uses; zero is a page that is no cache.
+            unsafe {
+                if !machine.purge(page.cast(), size_of::<Cache>()) {
+                    page.write_bytes(0, 1);
+                }
+            }
+            self.with(machine, |lists| lists.note_gap(home, page));
+        }
+    }
+
+    /// In a forked child, which is alone: all caches.
+    pub(super) fn caches_alone(&self) -> Caches {
+        // SAFETY: no other thread exists.
+        unsafe { (*self.lists.get()).caches() }
+    }
+
+    /// In a forked child: caches of which `stays` says no have no thread, whatever they were before.
+    pub(super) fn rest_all(&self, machine: &impl Machine, stays: impl Fn(&Cache) -> bool) {
+        let len = self.with(machine, |lists| {
+            lists.each_waiting(|waiting| waiting.idle = ptr::null_mut());
+            let mut len = 0;
+            for cache in lists.caches() {
+                cache.told.set(0);
+                if stays(cache) {
+                    cache.attached.set(true);
+                } else {
+                    lists.rest(cache);
+                    len += 1;
+                }
+            }
+            len
+        });
+        self.idle_len.store(len, Ordering::Relaxed);
+    }
+}
+
+impl Lists {
+    fn caches(&self) -> Caches {
+        Caches { unit: self.all, page: 0 }
+    }
+
+    /// What waits at a home.
+    fn waiting(&mut self, home: Home) -> &mut Waiting {
+        let of_node = home.node().and_then(|node| self.of_nodes.get_mut(node.index()));
+        of_node.unwrap_or(&mut self.anywhere)
+    }
+
+    /// What waits anywhere.
+    fn each_waiting(&mut self, mut visit: impl FnMut(&mut Waiting)) {
+        visit(&mut self.anywhere);
+        self.of_nodes.iter_mut().for_each(visit);
+    }
+
+    /// Lists a cache as one without a thread.
+    fn rest(&mut self, cache: &Cache) {
+        cache.attached.set(false);
+        cache.metered.set(false);
+        cache.strays.set(0);
+        let waiting = self.waiting(cache.home.get());
+        cache.next_idle.set(waiting.idle);
+        waiting.idle = ptr::from_ref(cache).cast_mut();
+    }
+
+    /// A new cache, in a page that was given up, or was never used, or of a new unit; null when memory is short.
+    fn make<M: Machine>(&mut self, shared: &Shared<M>, home: Home) -> *mut Cache {
+        let new = self.reuse(home).unwrap_or_else(|| self.next_fresh(shared, home));
+        // SAFETY: the page is ours, aligned, and zero, which is a valid cache but for its key.
+        let Some(cache) = (unsafe { new.as_ref() }) else { return new };
+        cache.home.set(home);
+        if new.addr().is_multiple_of(UNIT) {
+            cache.next_unit.set(self.all);
+        }
+        // A forked child shall find a whole cache, or none.
+        compiler_fence(Ordering::Release);
+        cache.magazines.key.set(shared.key());
+        compiler_fence(Ordering::Release);
+        if new.addr().is_multiple_of(UNIT) {
+            self.all = new;
+        }
+        new
+    }
+
+    /// The next page that was never used.
+    fn next_fresh<M: Machine>(&mut self, shared: &Shared<M>, home: Home) -> *mut Cache {
+        let waiting = self.waiting(home);
+        if waiting.fresh.addr().is_multiple_of(UNIT) {
+            // Not subject to the limit: enforcing it takes a lock that comes before the registry's.
+            let Some((region, run)) = shared.units.take(&shared.machine, home, 1, 1) else {
+                return ptr::null_mut();
+            };
+            if !run.zero {
+                // SAFETY: the unit was just handed to us.
+                unsafe { ptr::write_bytes(run.address as *mut u8, 0, UNIT) };
+            }
+            // SAFETY: the run's own region contains it.
+            unsafe { region.tag(run.address) }.store(CACHES, Ordering::Relaxed);
+            waiting.fresh = ptr::with_exposed_provenance_mut(run.address);
+        }
+        let new = waiting.fresh;
+        waiting.fresh = new.wrapping_add(1);
+        new
+    }
+
+    /// A page of the home's that was given up.
+    fn reuse(&mut self, home: Home) -> Option<*mut Cache> {
+        let waiting = self.waiting(home);
+        // SAFETY: units of caches live as long as the heap.
+        let first = unsafe { waiting.gaps.as_ref() }?;
+        let gaps = first.gaps.get();
+        let page = waiting.gaps.wrapping_add(gaps.trailing_zeros() as usize);
+        first.gaps.set(gaps & (gaps - 1));
+        if first.gaps.get() == 0 {
+            waiting.gaps = first.next_gaps.get();
+        }
+        Some(page)
+    }
+
+    /// Takes the caches that are to be given up from the lists of those that wait; they are linked behind the answer, which
+    /// has their number, too.
+    fn unlink_given_up(&mut self) -> (*mut Cache, usize) {
+        let (mut gone, mut len) = (ptr::null_mut(), 0);
+        self.each_waiting(|waiting| {
+            let mut next = core::mem::replace(&mut waiting.idle, ptr::null_mut());
+            // SAFETY: caches that wait live, and are touched under the registry's lock only.
+            while let Some(cache) = unsafe { next.as_ref() } {
+                let list = if cache.given_up.get() { &mut gone } else { &mut waiting.idle };
+                len += usize::from(cache.given_up.get());
+                let this = next;
+                next = cache.next_idle.replace(*list);
+                *list = this;
+            }
+        });
+        (gone, len)
+    }
+
+    /// A page of the home's is zero now.
+    fn note_gap(&mut self, home: Home, page: *mut Cache) {
+        let first = page.map_addr(|at| at & !(UNIT - 1));
+        let waiting = self.waiting(home);
+        // SAFETY: a unit's first cache stays.
+        let it = unsafe { &*first };
+        if it.gaps.get() == 0 {
+            it.next_gaps.set(waiting.gaps);
+            waiting.gaps = first;
+        }
+        it.gaps.set(it.gaps.get() | 1 << (page.addr() % UNIT / size_of::<Cache>()));
+    }
+}

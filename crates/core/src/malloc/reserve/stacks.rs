@@ -1,0 +1,266 @@
+//! [`Reserve`]: the stacks that a thread has set aside.
+
+use super::depot::{Depot, HEADER, Magazine};
+use super::parcels::Parcels;
+use crate::machine::Machine;
+use crate::malloc::block::{Block, List};
+use crate::malloc::decisions::Decisions;
+use crate::malloc::shared::Shared;
+use crate::malloc::slabs::{Slabs, give_list};
+use crate::malloc::units::UNIT;
+use crate::row::Row;
+use crate::size_class::{CLASSES, SizeClass};
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+/// See the module. All-zero is empty.
+#[repr(C)]
+pub struct Reserve {
+    /// A full stack held back, and its length: of blocks too small for a depot, and in metered caches.
+    spare: [Cell<*mut Block>; CLASSES],
+    pub spare_len: [Cell<u16>; CLASSES],
+    /// Stacks set aside, how many blocks they have (of which more than a u16 says are that), and
+    /// how few they had since the purger looked last.
+    depots: [Depot; CLASSES],
+    pub held: [AtomicU16; CLASSES],
+    low: [AtomicU16; CLASSES],
+    /// Bit `class % 64` of word `class / 64`: stacks of the class were set aside that go back when memory grows.
+    stocked: [Cell<u64>; CLASSES.div_ceil(64)],
+    /// Bytes in the depots, at most; see `is_full`.
+    stock: Cell<usize>,
+    /// Bytes that shall go back for slabs that were cut.
+    debt: Cell<usize>,
+    /// The class whose turn it is to go back.
+    turn: Cell<u8>,
+    /// How often the depots held too much.
+    recount: Cell<u8>,
+    pub parcels: Parcels,
+}
+
+impl Reserve {
+    pub const fn new() -> Reserve {
+        Reserve {
+            spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            spare_len: [const { Cell::new(0) }; CLASSES],
+            depots: [const { Depot::new() }; CLASSES],
+            held: [const { AtomicU16::new(0) }; CLASSES],
+            low: [const { AtomicU16::new(0) }; CLASSES],
+            stocked: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
+            stock: Cell::new(0),
+            debt: Cell::new(0),
+            turn: Cell::new(0),
+            recount: Cell::new(0),
+            parcels: Parcels::new(),
+        }
+    }
+
+    /// Whether it holds no block.
+    pub fn is_empty(&self) -> bool {
+        self.depots.iter().all(Depot::is_empty)
+            && self.spare.iter().all(|spare| spare.get().is_null())
+            && self.parcels.is_empty()
+    }
+
+    /// Whether blocks of a class can carry a magazine's header; else only the spare stack keeps them.
+    #[inline]
+    pub const fn has_depot(class: SizeClass) -> bool {
+        class.size() >= HEADER
+    }
+
+    /// Sets a stack aside, in the depot. The class has one.
+    pub fn put(&self, class: SizeClass, stack: List, key: usize) {
+        let at = class.index();
+        // SAFETY: the reserve is its thread's, and so are the stack's blocks, which are large enough.
+        let total = unsafe { self.depots.at(at).put(stack.first.cast(), stack.len as u32, key) };
+        self.held.at(at).store(short(total), Ordering::Relaxed);
+        if total as usize != stack.len {
+            self.stock_up(at);
+        }
+        self.stock.set(self.stock.get() + stack.len * class.size());
+    }
+
+    /// The stack of a class that was set aside last.
+    pub fn take(&self, class: SizeClass, key: usize) -> Option<List> {
+        let at = class.index();
+        if self.depots.at(at).is_empty() {
+            return None;
+        }
+        // SAFETY: the reserve is its thread's.
+        let (magazine, left) = unsafe { self.depots.at(at).pop(key) };
+        if magazine.is_null() {
+            return None;
+        }
+        let left = short(left);
+        self.held.at(at).store(left, Ordering::Relaxed);
+        if left < self.low.at(at).load(Ordering::Relaxed) {
+            self.low.at(at).store(left, Ordering::Relaxed);
+        }
+        // SAFETY: `pop` made the magazine ours.
+        let len = unsafe { (*magazine).len } as usize;
+        self.stock.set(self.stock.get().saturating_sub(len * class.size()));
+        Some(List { first: magazine.cast(), len })
+    }
+
+    /// Takes everything from a depot, by any thread; its owner counts anew what it sets aside from now on.
+    pub fn take_depot(&self, class: SizeClass) -> *mut Magazine {
+        // Before the exchange, which orders the two for the owner.
+        self.held.at(class.index()).store(0, Ordering::Relaxed);
+        self.low.at(class.index()).store(0, Ordering::Relaxed);
+        self.depots.at(class.index()).take()
+    }
+
+    /// Turns a depot into bits. Any thread; `by` has the slabs of the calling one, if it has any.
+    pub fn empty<M: Machine>(&self, shared: &Shared<M>, by: Option<&Slabs>, class: SizeClass) {
+        let mut magazine = self.take_depot(class);
+        while !magazine.is_null() {
+            // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
+            let next = unsafe { Magazine::next(magazine, shared.key()) };
+            give_list(shared, by, magazine.cast(), usize::MAX);
+            magazine = next;
+        }
+    }
+
+    /// For the purger: whether more than half of a depot was not asked for since the last visit; and its bytes, if it is to
+    /// stay.
+    pub fn rests(&self, class: SizeClass) -> Result<(), usize> {
+        let held = self.held.at(class.index()).load(Ordering::Relaxed);
+        if held == 0 {
+            return Err(0);
+        }
+        let low = self.low.at(class.index()).swap(held, Ordering::Relaxed);
+        let idle = low == u16::MAX || (low != 0 && low as usize * 2 >= held as usize);
+        if idle { Ok(()) } else { Err(held as usize * class.size()) }
+    }
+
+    /// Whether any block of a class is in its depot, as far as is counted.
+    pub fn holds(&self, class: SizeClass) -> bool {
+        self.held.at(class.index()).load(Ordering::Relaxed) != 0
+    }
+
+    /// The spare stack of a class, which is none afterwards.
+    pub fn take_spare(&self, class: SizeClass) -> List {
+        self.swap_spare(class, List::EMPTY)
+    }
+
+    /// Makes a stack the spare one; the one before.
+    pub fn swap_spare(&self, class: SizeClass, stack: List) -> List {
+        let first = self.spare.at(class.index()).replace(stack.first);
+        let len = self.spare_len.at(class.index()).replace(stack.len as u16);
+        List { first, len: len as usize }
+    }
+
+    /// Puts one free block onto the spare stack; how many it has then.
+    #[inline(always)]
+    pub fn push_spare(&self, class: SizeClass, block: *mut Block, key: usize) -> usize {
+        let at = class.index();
+        // SAFETY: classes are below CLASSES, the length of both.
+        let (spare, len) =
+            unsafe { (self.spare.get_unchecked(at), self.spare_len.get_unchecked(at)) };
+        // SAFETY: the block is free, and the caller's.
+        unsafe { Block::link(block, spare.get(), key) };
+        spare.set(block);
+        len.set(len.get() + 1);
+        len.get() as usize
+    }
+
+    /// Whether there is a spare stack of a class.
+    pub fn has_spare(&self, class: SizeClass) -> bool {
+        !self.spare.at(class.index()).get().is_null()
+    }
+
+    /// Whether the depots hold as much as they may. The purger may have taken what is still counted here, so now and then
+    /// it is counted anew.
+    pub fn is_full(&self, decisions: &Decisions) -> bool {
+        if self.stock.get() < decisions.reserve_bytes {
+            return false;
+        }
+        let turn = self.recount.get().wrapping_add(1);
+        self.recount.set(turn);
+        if turn.is_multiple_of(16) {
+            let bytes = |(class, held): (SizeClass, &AtomicU16)| {
+                held.load(Ordering::Relaxed) as usize * class.size()
+            };
+            self.stock.set(SizeClass::all().zip(&self.held).map(bytes).sum());
+        }
+        self.stock.get() >= decisions.reserve_bytes
+    }
+
+    /// A slab of `class` was cut: as many bytes of other classes shall go back. The next class in turn that has
+    /// but one stack set aside has to part with that, too.
+    pub fn owe(&self, class: SizeClass, decisions: &Decisions) {
+        let from = (self.turn.get() as usize).min(CLASSES);
+        let others = (from..CLASSES).chain(0..from).filter(|other| *other != class.index());
+        if let Some(other) = { others }.find(|&other| !self.depots.at(other).is_empty()) {
+            self.stock_up(other);
+        }
+        if self.stocked.iter().any(|word| word.get() != 0) {
+            self.debt.set((self.debt.get() + UNIT).min(decisions.reserve_debt));
+        }
+    }
+
+    /// Whether anything is owed.
+    #[inline]
+    pub fn owes(&self) -> bool {
+        self.debt.get() != 0
+    }
+
+    /// Takes the stack that shall go back next, of a class in turn other than `class`. `None`: nothing this time.
+    pub fn next_owed(&self, class: SizeClass, key: usize) -> Option<(SizeClass, List)> {
+        let Some(other) = self.next_stocked(class) else {
+            self.debt.set(0);
+            return None;
+        };
+        let stack = self.take(other, key);
+        if stack.is_none() {
+            self.unstock(other);
+        }
+        Some((other, stack?))
+    }
+
+    /// `given` blocks of a class went back; nothing was left of the stack if `all`.
+    pub fn repaid(&self, class: SizeClass, given: usize, all: bool, decisions: &Decisions) {
+        let held = self.held.at(class.index()).load(Ordering::Relaxed) as usize;
+        if all && held <= decisions.stack_len(class) {
+            // The last stack is kept for its class until another cut.
+            self.unstock(class);
+        }
+        self.debt.set(self.debt.get().saturating_sub(given * class.size()));
+    }
+
+    /// In a forked child: its blocks were put elsewhere.
+    pub fn forget(&self) {
+        self.stock.set(0);
+        self.debt.set(0);
+        self.stocked.iter().for_each(|word| word.set(0));
+    }
+
+    /// The next class in turn, other than `class`, whose depot was stocked.
+    fn next_stocked(&self, class: SizeClass) -> Option<SizeClass> {
+        let words = [&self.stocked[0], &self.stocked[1]].map(|word| word.get());
+        let all = (words[1] as u128) << 64 | words[0] as u128;
+        let others = all & !(1 << class.index());
+        // The lowest from the turn on, else the lowest.
+        let later = others & (u128::MAX << (self.turn.get() % 128));
+        let found = if later != 0 { later } else { others };
+        let other = SizeClass::new(found.trailing_zeros() as usize)?;
+        self.turn.set((other.index() + 1) as u8);
+        Some(other)
+    }
+
+    /// What a class has set aside shall go back when memory grows.
+    fn stock_up(&self, class: usize) {
+        let word = self.stocked.at(class / 64);
+        word.set(word.get() | 1 << (class % 64));
+    }
+
+    fn unstock(&self, class: SizeClass) {
+        let word = self.stocked.at(class.index() / 64);
+        word.set(word.get() & !(1 << (class.index() % 64)));
+    }
+}
+
+/// A count as the census and the purger read it.
+fn short(len: u32) -> u16 {
+    len.min(u16::MAX as u32) as u16
+}

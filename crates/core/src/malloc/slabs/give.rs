@@ -1,0 +1,108 @@
+//! Blocks go back to bits: any thread's, one operation for neighbours of a word.
+
+use super::lists::Slabs;
+use super::slab::Slab;
+use crate::machine::Machine;
+use crate::malloc::block::Block;
+use crate::malloc::misuse::Misuse;
+use crate::malloc::shared::Shared;
+use crate::malloc::units::UNIT;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// Blocks for each word of bits, on the average, where they lie so close that fewer words would do.
+const BLOCKS_A_WORD: usize = 4;
+
+/// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie in one word of bits
+/// together: to `words` words, at most, and [`BLOCKS_A_WORD`] for each or a few more. Answers the rest of the list and how
+/// many blocks were given. `by` has the slabs of the calling thread, if it has any.
+///
+/// Misuse found here was caused long ago, not by the caller: it is noted, and the rest of the list lost.
+pub fn give_list<M: Machine>(
+    shared: &Shared<M>,
+    by: Option<&Slabs>,
+    mut list: *mut Block,
+    words: usize,
+) -> (*mut Block, usize) {
+    let most = words.saturating_mul(BLOCKS_A_WORD);
+    let (mut given, mut bytes, mut left) = (0, 0, words);
+    while !list.is_null() && left > 0 && given < most {
+        let first = list;
+        match give_neighbours(shared, by, &mut list) {
+            Ok((len, size)) => {
+                left -= 1;
+                given += len;
+                bytes += len * size;
+            }
+            Err(misuse) => {
+                shared.late.note(misuse, first.addr());
+                return (ptr::null_mut(), 0);
+            }
+        }
+    }
+    match by {
+        Some(slabs) => slabs.account(shared, bytes),
+        None => shared.note_freed(bytes),
+    }
+    (list, given)
+}
+
+/// Gives the first blocks of the list back, as far as they lie in one word; how many, of which size.
+#[inline]
+fn give_neighbours<M: Machine>(
+    shared: &Shared<M>,
+    by: Option<&Slabs>,
+    list: &mut *mut Block,
+) -> Result<(usize, usize), Misuse> {
+    let mut block = *list;
+    let region = shared.units.region_of(block.addr()).ok_or(Misuse::NotABlock)?;
+    // The list's blocks lie in slabs, which cannot be retired while we hold them.
+    let slab = Slab::of(region, block.addr());
+    let (key, class, base) = (shared.key(), slab.class(), block.addr() & !(UNIT - 1));
+    let first = slab.number(block.addr()).ok_or(Misuse::NotABlock)?;
+    let (mut bits, mut number, mut len) = (0_u64, first, 0);
+    loop {
+        if bits >> (number % 64) & 1 != 0 {
+            return Err(Misuse::DoubleFree);
+        }
+        bits |= 1 << (number % 64);
+        len += 1;
+        // SAFETY: the list's blocks were linked with this key.
+        block = unsafe { Block::next(block, key) };
+        if block.is_null() || block.addr() ^ base >= UNIT {
+            break;
+        }
+        match slab.number(block.addr()) {
+            Some(next) if next / 64 == first / 64 => number = next,
+            _ => break,
+        }
+    }
+    *list = block;
+    give_word(shared, by, slab, first / 64, bits, len)?;
+    Ok((len as usize, class.size()))
+}
+
+/// Gives `len` blocks of `slab` back, those whose bits are set in `bits` of word `at`.
+pub fn give_word<M: Machine>(
+    shared: &Shared<M>,
+    by: Option<&Slabs>,
+    slab: &Slab,
+    at: usize,
+    bits: u64,
+    len: u32,
+) -> Result<(), Misuse> {
+    // Once its bits are set the slab may be retired and its unit reused: ask before.
+    let ticket = slab.vacancy.add(len);
+    let blocks = slab.blocks();
+    if by.is_none() {
+        // The purger waited already: no need to wait for the slab to rest.
+        slab.seen.store(slab.vacancy.free() as u16, Ordering::Relaxed);
+    }
+    if slab.give_word(at, bits) != 0 {
+        return Err(Misuse::DoubleFree);
+    }
+    if slab.vacancy.announce(ticket, blocks) {
+        Slabs::queue(shared, by, slab);
+    }
+    Ok(())
+}
