@@ -18,6 +18,7 @@
 //! Neighbours: `simulate` feeds policies; `real` runs the library as a process. Read on in [`Settings`] (what can be
 //! changed), [`machine`](Simulated), `space` (address space), `resident` (pages), `engine`, `causes`.
 
+pub mod calls;
 mod causes;
 mod engine;
 mod machine;
@@ -62,6 +63,9 @@ pub fn replay(
     let mut records = trace.records_of(process)?;
     let mut fed = 0;
     while let Some(record) = records.next()? {
+        if settings.first.is_some_and(|first| engine.events() >= first) {
+            break;
+        }
         engine.apply(&record);
         fed += 1;
         if fed % BEAT == 0 {

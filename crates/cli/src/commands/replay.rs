@@ -93,6 +93,12 @@ pub struct Machine {
     /// at times.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
+    /// Replay only the first events on the simulated malloc.
+    #[arg(long, value_name = "EVENTS")]
+    first: Option<u64>,
+    /// Most points of the series over time of the simulated malloc.
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    points: u32,
 }
 
 impl Machine {
@@ -101,7 +107,12 @@ impl Machine {
     /// # Errors
     /// On a decision, a page size or a speed that there is not.
     pub fn settings(&self) -> Result<Settings> {
-        let mut settings = Settings { huge_pages: self.huge_pages, ..Settings::default() };
+        let mut settings = Settings {
+            huge_pages: self.huge_pages,
+            first: self.first,
+            points: self.points as usize,
+            ..Settings::default()
+        };
         let wrong = |option, error| WrongCommandLine(format!("{option}: {error}"));
         settings.set_page(self.page_size).map_err(|error| wrong("--page-size", error))?;
         settings.set_speed(self.speed).map_err(|error| wrong("--speed", error))?;

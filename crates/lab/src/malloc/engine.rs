@@ -6,6 +6,7 @@
 //!
 //! Everything measured is an integer sum or a bounded sample, so that one trace gives one answer.
 
+use super::calls;
 use super::causes::{self, Found, Owned};
 use super::machine::Simulated;
 use super::objects::{Object, Objects};
@@ -150,20 +151,10 @@ impl<'a> Engine<'a> {
         if request.api == Api::Calloc && self.by_pages(request.size) {
             self.count_before_pages_go();
         }
-        let block =
-            self.cache(thread).map_or(std::ptr::null_mut(), |cache| self.ask(cache, request));
+        let cache = self.cache(thread);
+        let ask = |cache| calls::allocate(self.heap, cache, request);
+        let block = cache.map_or(std::ptr::null_mut(), ask);
         self.born(id, block, request.size, 0);
-    }
-
-    /// The call that the replay on a real allocator makes, too.
-    fn ask(&self, cache: &Cache, request: &Request) -> *mut u8 {
-        let size = usize::try_from(request.size).unwrap_or(usize::MAX);
-        let align = 1usize << request.align_log2.min(62);
-        match request.api {
-            Api::Calloc => self.heap.allocate_zeroed(cache, size),
-            _ if align > 16 => self.heap.allocate_aligned(cache, size, align),
-            _ => self.heap.allocate(cache, size),
-        }
     }
 
     /// A block for an object of `size` bytes, of which the first `touched` are resident already; null: none.
@@ -193,7 +184,7 @@ impl<'a> Engine<'a> {
         // SAFETY: the table named the block, hence it is in use, and names it no more.
         let freed = unsafe {
             match self.cache(thread) {
-                Some(cache) => self.heap.free(cache, object.block),
+                Some(cache) => calls::free(self.heap, cache, object.block),
                 None => self.heap.free_without_cache(object.block),
             }
         };
@@ -216,9 +207,8 @@ impl<'a> Engine<'a> {
             self.count_before_pages_go();
         }
         let Some(cache) = self.cache(thread) else { return self.failures += 1 };
-        let size = usize::try_from(request.size).unwrap_or(usize::MAX).max(1);
         // SAFETY: the table names the block, hence it is in use; from here on only the answer is.
-        match unsafe { self.heap.reallocate(cache, old.block, size) } {
+        match unsafe { calls::reallocate(self.heap, cache, old.block, request.size) } {
             Ok(block) if !block.is_null() => {
                 self.died(&old);
                 self.born(id, block, request.size, old.size);

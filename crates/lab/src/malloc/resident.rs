@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_long_page_is_resident_as_a_whole() {
         let mut memory = memory(16 << 10, false);
-        [0, 3, 4, 1000].map(|page| memory.touch(page));
+        [0, 3, 4, 1000].into_iter().for_each(|page| memory.touch(page));
         assert_eq!(memory.sum(), (48, 0, 3));
         memory.purge(0..4);
         assert_eq!(memory.sum(), (32, 0, 3));
@@ -341,12 +341,12 @@ mod tests {
         memory.touch(512);
         memory.resident.advise(memory.pages(0..2 * BANK_PAGES), true);
         assert_eq!(memory.sum(), (4, 0, 1), "the second bank has a small page already");
-        [7, 8].map(|page| memory.touch(page));
+        [7, 8].into_iter().for_each(|page| memory.touch(page));
         assert_eq!(memory.sum(), (12, 2048 - 8, 2));
         memory.resident.advise(memory.pages(0..BANK_PAGES), false);
         memory.purge(4..8);
         assert_eq!(memory.sum(), (8, 2048 - 20, 2));
-        [4, 5].map(|page| memory.touch(page));
+        [4, 5].into_iter().for_each(|page| memory.touch(page));
         assert_eq!(memory.sum(), (16, 2048 - 20, 4), "what was split faults page by page");
         memory.purge(0..BANK_PAGES);
         assert_eq!(memory.sum(), (4, 0, 4));

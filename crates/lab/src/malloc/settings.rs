@@ -15,8 +15,10 @@ pub struct Settings {
     pub speed: f64,
     /// Bytes that the malloc may have; `None`: no limit.
     pub limit: Option<u64>,
-    /// Most points of the series over time.
+    /// Most points of the series over time, at least 2.
     pub points: usize,
+    /// Only so many events are replayed; `None`: all.
+    pub first: Option<u64>,
     /// What the malloc decides by.
     pub decisions: Decisions,
 }
@@ -29,6 +31,7 @@ impl Default for Settings {
             speed: 1.0,
             limit: None,
             points: crate::measure::MAX_POINTS,
+            first: None,
             decisions: Decisions::SHIPPED,
         }
     }
