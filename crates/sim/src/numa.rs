@@ -22,4 +22,4 @@ pub use machine::{BadMachine, MAX_CAPACITY, Machine, Memory};
 pub use requests::{
     Background, BadGenerator, Draw, Generator, Lifetimes, NEVER, Request, SizeClass,
 };
-pub use run::{Bank, NoRoom, Seen, Setup, State, Watch, run};
+pub use run::{Backing, NoRoom, Seen, Setup, State, Watch, run};

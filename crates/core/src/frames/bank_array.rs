@@ -6,7 +6,7 @@
 
 use super::bank_area::{self, Depth, Table, area_of};
 use super::listed::Listed;
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Class, Kind, ORDERS, PAGE_BLOCK_ORDER, Request, SetId};
 use super::set_bits::SetBits;
@@ -165,7 +165,7 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
             for kind in Kind::ALL {
                 for order in 0..ORDERS {
                     let has = table.areas[area_of(set, kind)].orders >> order & 1 == 1;
-                    let expected = !bank.has(Bank::ISOLATED | Bank::OFFLINE) && has;
+                    let expected = !bank.has(SetRecord::ISOLATED | SetRecord::OFFLINE) && has;
                     let found = self.with[kind as usize][order].contains(set);
                     let what = "a bit says whether the set has blocks of the kind and order";
                     Broken::unless_equal(what, index as u64, expected.into(), found.into())?;
