@@ -188,6 +188,6 @@ impl<M: Machine> NodeHeap<M> {
     fn set_bit(&self, address: usize) {
         let Some(slab) = self.shared.slab_at(address) else { return };
         let Some(number) = slab.number(address) else { return };
-        slab.give_word(number / 64, 1 << (number % 64));
+        slab.set(number / 64, 1 << (number % 64));
     }
 }
