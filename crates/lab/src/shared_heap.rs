@@ -13,8 +13,10 @@
 //! Invariant: a payload goes back to whom it came from, which its address tells.
 
 mod chosen;
+mod parked;
 
 pub use chosen::{SCHEMES, Scheme};
+pub use parked::Parked;
 
 use chosen::Heaps;
 use std::alloc::{GlobalAlloc, Layout, System};

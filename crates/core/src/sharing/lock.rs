@@ -1,10 +1,7 @@
 //! The locks of this module: a lock runs a closure while other threads wait.
 //!
-//! Core cannot sleep, so locks come from outside: the laboratory passes those of `std` and
-//! `parking_lot`, the loom models loom's. [`Parked`] is the core's own lock with its machine.
-
-use crate::machine::Machine;
-use crate::sync::Lock;
+//! This code cannot sleep, so locks come from outside: the laboratory passes those of `std`, of
+//! `parking_lot` and of the malloc, the loom models loom's.
 
 /// A mutex.
 ///
@@ -38,26 +35,4 @@ pub unsafe trait Monitor: Sync {
 
     /// Runs `change`; when it says so, wakes everybody who sleeps in `enter`.
     fn leave(&self, change: impl FnOnce() -> bool);
-}
-
-/// The core's own lock, with the machine that puts its waiters to sleep.
-#[derive(Debug, Default)]
-pub struct Parked<M> {
-    lock: Lock,
-    machine: M,
-}
-
-impl<M: Machine> Parked<M> {
-    /// A free lock.
-    pub const fn new(machine: M) -> Parked<M> {
-        Parked { lock: Lock::new(), machine }
-    }
-}
-
-// SAFETY: `Lock::with` runs one closure at a time; its Release pairs with the next one's Acquire.
-unsafe impl<M: Machine + Sync> Exclusive for Parked<M> {
-    #[inline]
-    fn with<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.lock.with(&self.machine, work)
-    }
 }

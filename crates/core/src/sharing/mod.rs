@@ -6,7 +6,8 @@
 //!     writer_first   the lock of Quintana (2019): writers preferred
 //!   striped        the region cut in stripes, a lock each            any Exclusive lock
 //!   per_thread     a part of the region a thread, and an inbox       no lock
-//!   lock           the locks, passed in from outside because core cannot sleep
+//!   inbox          blocks that other threads have freed               one word
+//!   lock           the locks, passed in from outside: nothing here can sleep
 //! ```
 //!
 //! Invariant: whatever the scheme, a block is handed out to one caller at a time, a freed one comes back
@@ -18,6 +19,7 @@
 //! `Heaps(n)` is [`Striped`] with n stripes, `PerProcessor` the same with one a thread, `Inbox` is
 //! [`PerThread`]. There a table gives their cost; here they run.
 
+mod inbox;
 mod lock;
 mod one_lock;
 mod per_thread;
@@ -25,7 +27,7 @@ mod reader_writer;
 mod striped;
 mod writer_first;
 
-pub use lock::{Exclusive, Monitor, Parked, ReadWrite};
+pub use lock::{Exclusive, Monitor, ReadWrite};
 pub use one_lock::OneLock;
 pub use per_thread::{OwnHeap, Owner, PerThread};
 pub use reader_writer::{ReaderWriter, Searches};

@@ -8,36 +8,21 @@
 //! ```
 //!
 //! An owner allocates and frees without a lock or an atomic operation. A block of another heap goes into that
-//! heap's [`inbox`](crate::malloc::inbox): one push, linked through the block itself. The owner empties the whole
+//! heap's [`inbox`](super::inbox): one push, linked through the block itself. The owner empties the whole
 //! inbox before it allocates. (A thread that only frees never empties its inbox; that memory waits for the
 //! next owner that allocates.) When a thread ends, its heap keeps its blocks for the next thread that takes
 //! it over.
 
+use super::inbox::{Inbox, LEAST};
 use super::{Handle, Sharing};
 use crate::align::Align;
 use crate::blocks::Region;
 use crate::machine::Probe;
-use crate::malloc::inbox::{Inbox, Linked};
 use crate::policy::Policy;
-use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use core::marker::PhantomData;
 use core::ops::DerefMut;
-use core::ptr::{self, NonNull};
-
-/// What a freed block holds while it waits in an inbox.
-#[derive(Debug)]
-struct Sent {
-    next: AtomicPtr<Sent>,
-}
-
-// SAFETY: `next` is the same word every time, and nobody else knows of a `Sent`.
-unsafe impl Linked for Sent {
-    fn link(&self) -> &AtomicPtr<Sent> {
-        &self.next
-    }
-}
-
-const _: () = assert!(align_of::<Sent>() <= 16, "a payload is 16-aligned");
+use core::ptr::NonNull;
 
 /// One thread's heap, on cache lines of its own.
 #[derive(Debug)]
@@ -46,7 +31,7 @@ pub struct OwnHeap<P> {
     /// 1 while a thread has it.
     owned: AtomicU32,
     policy: UnsafeCell<P>,
-    inbox: Inbox<Sent>,
+    inbox: Inbox,
 }
 
 // SAFETY: the policy is touched by the heap's owner alone (or through `&mut`); ownership is handed on
@@ -77,15 +62,10 @@ impl<P: Policy> OwnHeap<P> {
         if self.inbox.is_empty() {
             return;
         }
-        self.inbox.take(|sent| {
-            // SAFETY: written by `send`, and out of the inbox now.
-            unsafe { ptr::drop_in_place(sent) };
-            let payload = NonNull::new(sent.cast::<u8>());
+        self.inbox.take(|payload| {
             // SAFETY: the caller owns the heap; whoever sent the payload gave it up, and it is of this
             // heap.
-            payload.into_iter().for_each(|payload| unsafe {
-                self.with_policy(|policy| policy.free(payload, probe));
-            });
+            unsafe { self.with_policy(|policy| policy.free(payload, probe)) };
         });
     }
 
@@ -95,13 +75,9 @@ impl<P: Policy> OwnHeap<P> {
     /// The payload is of this heap, and nobody uses it any more.
     #[cold]
     unsafe fn send(&self, payload: NonNull<u8>) {
-        let sent = payload.cast::<Sent>();
-        // SAFETY: `alloc` asks for at least a `Sent`'s length, payloads are aligned, and this one is the
-        // caller's to give; it lives until the owner takes it.
-        unsafe {
-            sent.write(Sent { next: AtomicPtr::new(ptr::null_mut()) });
-            self.inbox.push(sent.as_ptr());
-        }
+        // SAFETY: `alloc` asks for at least so many bytes, payloads are aligned, and this one is the
+        // caller's to give.
+        unsafe { self.inbox.push(payload) };
     }
 }
 
@@ -201,7 +177,7 @@ where
     #[inline]
     fn alloc<W: Probe>(&mut self, size: u64, align: Align, probe: &mut W) -> Option<NonNull<u8>> {
         // A block must be able to hold what an inbox writes into it.
-        let size = size.max(size_of::<Sent>() as u64);
+        let size = size.max(LEAST);
         // SAFETY: `self` is the owner.
         unsafe {
             self.own.take_in(probe);

@@ -5,14 +5,15 @@ use super::crew::{self, CrewError, Ran, Stop};
 use super::locks::{Metered, ParkingLot, ParkingLotReadWrite, Seen, Std, StdReadWrite};
 use super::patterns::Job;
 use crate::holdings::Holdings;
+use crate::shared_heap::Parked;
 use crate::simulate::Memory;
 use freehold_core::blocks::{
     BestFit, BestFitList, FirstFit, FirstFitList, Search, Unmerged, WorstFit, WorstFitList,
 };
 use freehold_core::policy::Policy;
 use freehold_core::sharing::{
-    Exclusive, OneLock, Parked, PerThread, ReadWrite, ReaderWriter, Sharing as Shared, Starvation,
-    Striped, WriterFirst,
+    Exclusive, OneLock, PerThread, ReadWrite, ReaderWriter, Sharing as Shared, Starvation, Striped,
+    WriterFirst,
 };
 use freehold_os::Linux;
 use serde::{Deserialize, Serialize};
