@@ -1,7 +1,7 @@
 //! The malloc's own lock among those that a scheme can be given.
 
+use freehold_blocks::sharing::Exclusive;
 use freehold_core::machine::Machine;
-use freehold_core::sharing::Exclusive;
 use freehold_core::sync::Lock;
 
 /// The lock, with the machine that puts its waiters to sleep.
