@@ -61,7 +61,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     /// Show the figures of an earlier `--json` beside.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     against: Option<PathBuf>,
     /// Folders and files of the malloc, separated by commas.
     #[arg(
