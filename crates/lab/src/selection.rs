@@ -2,7 +2,7 @@
 
 use crate::models::{self, MODELS};
 use crate::real::{self, Allocator, RealError};
-use freehold_core::policy::POLICIES;
+use freehold_blocks::policy::POLICIES;
 use std::path::Path;
 
 /// Words that stand for several.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariant: the simulation decides nothing. The place is chosen by
-//! [`place`](freehold_core::place), the block by a [`Policy`](freehold_core::policy::Policy); this
+//! [`place`](freehold_core::place), the block by a [`Policy`](freehold_blocks::policy::Policy); this
 //! module keeps the clock, frees what has lived long enough, and tells a [`Watch`] what happened.
 
 mod costs;

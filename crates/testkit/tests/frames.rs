@@ -1,12 +1,12 @@
 //! Every registered page-frame policy under the oracle, and what is promised beside it.
 
+use freehold_blocks::probe::{Probe, Step};
 use freehold_core::frames::migrate::{Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::{Adaptive, AdaptivePaper, Admits, Buddy, Fullest};
 use freehold_core::frames::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
     SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
 };
-use freehold_core::machine::{Probe, Step};
 use freehold_testkit::frame_programs::{FrameOp, FrameProgram};
 use freehold_testkit::{FrameMemory, hunt_frames, run_frames};
 

@@ -11,7 +11,7 @@ use super::pooled::{class_of, home};
 use super::pools::{KERNEL, USER};
 use super::request::{Class, Request, SetId};
 use super::store::{Begins, Changed};
-use crate::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 
 type Table<'m> = super::table::Table<'m, Listed>;
 

@@ -9,8 +9,8 @@ use super::request::{Class, Frame, Kind, MAX_ORDER, Request, SetId};
 use super::store::{Begins, Store};
 use super::table::Table;
 use super::zone::{Needs, SetupError, Zone};
-use crate::machine::Probe;
 use core::fmt;
+use freehold_blocks::probe::Probe;
 
 /// The page frames of one zone under one policy.
 ///

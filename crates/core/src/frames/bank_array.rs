@@ -12,8 +12,8 @@ use super::request::{Class, Kind, ORDERS, PAGE_BLOCK_ORDER, Request, SetId};
 use super::set_bits::SetBits;
 use super::store::Changed;
 use super::zone::MAX_SETS;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 /// See the [module](self).
 #[derive(Clone, Debug)]

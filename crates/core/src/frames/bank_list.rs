@@ -12,8 +12,8 @@ use super::memory::{Beside, SetRecord};
 use super::policy::{Picked, Policy, free_of, wake};
 use super::request::{Class, Kind, Request, SetId};
 use super::store::Changed;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 const LISTS: usize = 2;
 const KERNEL: usize = Class::Kernel as usize;

@@ -10,7 +10,7 @@ use super::memory::SetRecord;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
 use super::store::{Begins, Changed};
-use crate::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 
 type Table<'m> = super::table::Table<'m, Listed>;
 

@@ -5,7 +5,7 @@ use super::memory::SetRecord;
 use super::policy::Policy;
 use super::request::{Class, MAX_ORDER, SetId};
 use super::store::{Begins, Store};
-use crate::check::Broken;
+use freehold_blocks::check::Broken;
 
 /// What one walk over a set's tags finds.
 #[derive(Default)]

@@ -19,8 +19,8 @@ use super::memory::SetRecord;
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, Request, SetId};
 use super::store::Begins;
-use crate::machine::Probe;
 use core::cmp::Reverse;
+use freehold_blocks::probe::Probe;
 
 pub use super::lasting::Lasting;
 

@@ -7,9 +7,9 @@ use super::memory::SetRecord;
 use super::request::{Class, Request, SetId};
 use super::store::{Changed, Store};
 use super::table::Table;
-use crate::check::Broken;
-use crate::machine::Probe;
-use crate::registry::{PolicyInfo, registry};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::Probe;
+use freehold_blocks::registry;
 
 /// What a policy on a store picks.
 pub type Picked<S> = <S as Store>::Picked;

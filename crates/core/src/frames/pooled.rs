@@ -6,8 +6,8 @@ use super::policy::Policy;
 use super::pools::{Choice, KERNEL, Pools, USER};
 use super::request::{Class, Request, SetId};
 use super::store::{Changed, Store};
-use crate::check::Broken;
-use crate::machine::Probe;
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::Probe;
 
 pub(super) type Table<'m> = super::table::Table<'m, Grouped>;
 

@@ -26,8 +26,8 @@ use super::policy::{free_of, wake};
 use super::pooled::Table;
 use super::request::{Class, ORDERS, Request, SetId};
 use super::store::Changed;
-use crate::machine::{Probe, Step};
 use crate::row::Row;
+use freehold_blocks::probe::{Probe, Step};
 
 mod check;
 

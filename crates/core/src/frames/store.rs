@@ -9,8 +9,8 @@ use super::memory::SetRecord;
 use super::request::{Class, Frame, Kind, SetId};
 use super::table::Table;
 use super::zone::Zone;
-use crate::check::Broken;
-use crate::machine::Probe;
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::Probe;
 
 /// What begins at a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

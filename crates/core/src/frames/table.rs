@@ -14,9 +14,9 @@ use super::request::{Class, Frame, Kind, MAX_ORDER, PAGE_BLOCK_ORDER, SetId};
 use super::set_bits::SetBits;
 use super::store::{Begins, Changed, Lengths, Store, present};
 use super::zone::{Needs, SetupError, Zone};
-use crate::machine::Probe;
 use crate::row::Row;
 use core::marker::PhantomData;
+use freehold_blocks::probe::Probe;
 
 /// The frames of a zone and its free blocks.
 pub struct Table<'m, S> {

@@ -24,7 +24,7 @@
 //! A stack holds its own cache's blocks only (except blocks left over from slabs that others adopted): a block freed by
 //! another thread returns as a bit to its owner, so the allocator never makes two threads write to one cache line.
 //!
-//! [`sharing`](crate::sharing) holds the alternatives, which work with any policy of [`blocks`](crate::blocks): one
+//! `freehold_blocks::sharing` holds the alternatives, which work with any policy of blocks: one
 //! lock, a reader-writer lock, stripes, a heap per thread. The laboratory measures them beside this one.
 
 #[cfg_attr(loom, allow(dead_code, reason = "loom runs what is lock-free"))]

@@ -9,12 +9,12 @@ use super::costs::{Costs, Meter};
 use super::machine::{Machine, Memory};
 use super::requests::{Background, Request};
 use crate::region::SimMemory;
-use freehold_core::align::Align;
-use freehold_core::blocks::Region;
+use freehold_blocks::Region;
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::{Policy, Totals};
 use freehold_core::place::{
     Average, Effort, Load, Memories, NodeId, NodeSet, Path, RemoteSearch, Stop, Thresholds,
 };
-use freehold_core::policy::{Policy, Totals};
 use std::ptr::NonNull;
 
 /// Everything but the policy and the requests.

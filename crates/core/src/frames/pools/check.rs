@@ -4,7 +4,7 @@ use super::super::memory::{Beside, SetRecord};
 use super::super::pooled::Table;
 use super::super::request::{ORDERS, SetId};
 use super::{BUCKETS, POOLS, Pools};
-use crate::check::Broken;
+use freehold_blocks::check::Broken;
 
 impl Pools {
     /// Compares links with areas and counts. O(sets).

@@ -4,9 +4,9 @@ use super::config::{DMRT, Plan};
 use super::instructions::Counted;
 use crate::measure::{FragmentationMeter, StepHistogram};
 use crate::models;
-use freehold_core::blocks::{BlockHeap, DmrtLists};
+use freehold_blocks::policy::{Policy, Visitor};
+use freehold_blocks::{BlockHeap, DmrtLists};
 use freehold_core::place::Path;
-use freehold_core::policy::{Policy, Visitor};
 use freehold_sim::numa::{
     self, Background, Backing, Machine, Memory, NoRoom, Request, Seen, Setup, Watch,
 };
@@ -105,7 +105,7 @@ impl Run<'_> {
 
     fn with<P: Policy>(
         self,
-        make: impl Fn(freehold_core::blocks::Region) -> Option<P>,
+        make: impl Fn(freehold_blocks::Region) -> Option<P>,
     ) -> Result<Row, NoRoom> {
         let plan = self.plan;
         let setup = Setup {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::numa::requests::NEVER;
-use freehold_core::blocks::FirstFit;
+use freehold_blocks::FirstFit;
 
 const MIB: u64 = 1 << 20;
 
