@@ -10,12 +10,13 @@ use libfuzzer_sys::fuzz_target;
 const MOST_CALLS: usize = 2_000;
 
 fuzz_target!(|data: &[u8]| {
-    // The first byte says how often the machine refuses.
+    // The first byte says how often the machine refuses, and how long its pages are.
     let Some((&refuses, rest)) = data.split_first() else { return };
+    let page = [4096, 4096, 16 << 10, 64 << 10][usize::from(refuses >> 6)];
     let mut bytes = rest.iter().copied();
     let calls: Vec<Call> = std::iter::from_fn(|| call(&mut bytes)).take(MOST_CALLS).collect();
-    if let Err(broken) = run_calls(&calls, u32::from(refuses % 16)) {
-        panic!("{broken}\n    run_calls(&{calls:?}, {});", refuses % 16);
+    if let Err(broken) = run_calls(&calls, u32::from(refuses % 16), page) {
+        panic!("{broken}\n    run_calls(&{calls:?}, {}, {page});", refuses % 16);
     }
 });
 

@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use freehold_core::blocks::realtime::{BoundedHeap, FastHeap, StrictHeap};
-use freehold_core::align::Align;
+use freehold_blocks::align::Align;
+use freehold_blocks::realtime::{BoundedHeap, FastHeap, StrictHeap};
 use freehold_testkit::SimRegion;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;

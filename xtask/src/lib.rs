@@ -2,6 +2,7 @@
 
 mod bench;
 mod guest;
+mod house;
 mod nodes;
 mod pages;
 mod soak;
@@ -35,6 +36,8 @@ enum Chore {
     Bench(bench::Options),
     /// Run a command on a machine with several memories: a stock Linux under QEMU.
     Guest(guest::Options),
+    /// Print how much a reader of the malloc must hold: lines, files, methods, circles, terms, bytes; each with its rule.
+    House(house::Options),
     /// Keep what the tests in such guests measure: placement, full nodes, leaving a node, unplugging.
     Nodes(nodes::Options),
     /// Record the page allocations of a real kernel in such a guest: a stream for `freehold study banks --trace`.
@@ -57,6 +60,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
         Chore::Guest(options) => guest::run(&options),
+        Chore::House(options) => house::run(&options),
         Chore::Nodes(options) => nodes::run(&options),
         Chore::Pages(options) => pages::run(&options),
         Chore::Soak(options) => soak::run(&options),

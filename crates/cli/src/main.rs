@@ -3,7 +3,7 @@
 //!
 //! This crate only speaks with people: it parses, checks, shows progress and prints. Everything it
 //! says is computed in `collect`, `trace` and `lab`. It uses the system allocator, so that it can
-//! itself be recorded; but for `freehold workload --heap`, which puts a scheme of core's in its place.
+//! itself be recorded; but for `freehold workload --heap`, which puts a sharing scheme in its place.
 
 mod commands;
 mod embedded;

@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use freehold_core::frames::migrate::{Eagerness, Migrator, Owner};
 use freehold_core::frames::{
-    AllocError, Area, Bank, Frame, Frames, Fullest, Group, Grouped, Kind, Memory, Request,
+    AllocError, Area, Frame, Frames, Fullest, Group, Grouped, Kind, Memory, Request, SetRecord,
     SetupError, Stats, Zone,
 };
 
@@ -24,7 +24,7 @@ struct Metadata {
     groups: [Group; GROUPS],
     page_blocks: [u8; FRAMES / 512],
     areas: [Area; BANKS],
-    sets: [Bank; BANKS],
+    sets: [SetRecord; BANKS],
 }
 
 /// The reverse map: for the first frame of every block, who maps it. A kernel has it in its page descriptors.
@@ -54,7 +54,7 @@ static METADATA: BootCell<Metadata> = BootCell {
         groups: [Group::EMPTY; GROUPS],
         page_blocks: [0; FRAMES / 512],
         areas: [Area::EMPTY; BANKS],
-        sets: [Bank::EMPTY; BANKS],
+        sets: [SetRecord::EMPTY; BANKS],
     }),
     taken: AtomicBool::new(false),
 };

@@ -166,14 +166,13 @@ impl Heap {
         let largest = options.limit.map_or(RESERVE, |limit| {
             limit.saturating_mul(2).clamp(RESERVE_MIN, RESERVE).next_power_of_two()
         });
-        let value = Private {
-            entry: Entry::new(Name::new(options.name.as_bytes())),
-            heap: NodeHeap::new(Linux),
-            next: Cell::new(ptr::null()),
-            slots: [const { Slot { lock: Lock::new(), cache: Cell::new(ptr::null()) } }; SLOTS],
-        };
-        // SAFETY: the block is ours, as long and as aligned as it must be.
-        unsafe { private.write(value) };
+        // SAFETY: the block is ours, as long and as aligned as it must be. Zero is an empty heap (`NodeHeap`; its machine has no
+        // bytes), free locks, and no caches.
+        unsafe {
+            private.write_bytes(0, 1);
+            let entry = &raw mut (*private.as_ptr()).entry;
+            entry.write(Entry::new(Name::new(options.name.as_bytes())));
+        }
         let heap = Heap { private };
         let it = heap.private();
         it.heap.set_key(HEAP.machine().random());

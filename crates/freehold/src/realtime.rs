@@ -15,7 +15,7 @@
 //! # Ok::<(), freehold::realtime::Unfit>(())
 //! ```
 //!
-//! Two modes, both within the instruction counts of [`freehold_core::blocks::realtime`], without a system
+//! Two modes, both within the instruction counts of [`freehold_blocks::realtime`], without a system
 //! call, a loop over blocks, or a wait:
 //!
 //! - [`RealTimeHeap::fast`], DmRT: 8 B a block, little waste, no useful bound on fragmentation;
@@ -35,10 +35,10 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-pub use freehold_core::align::Align;
-pub use freehold_core::blocks::Region;
-pub use freehold_core::blocks::realtime::{BoundedHeap, FastHeap, Misuse, StrictHeap, Unfit};
-use freehold_core::check::Broken;
+pub use freehold_blocks::Region;
+pub use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+pub use freehold_blocks::realtime::{BoundedHeap, FastHeap, Misuse, StrictHeap, Unfit};
 use freehold_core::machine::Machine;
 
 /// A cache line: the control block begins on one.
@@ -51,7 +51,7 @@ pub struct Control<H> {
     /// The owner's alone.
     pub heap: H,
     /// Anybody's.
-    pub inbox: freehold_core::blocks::realtime::Inbox,
+    pub inbox: freehold_blocks::realtime::Inbox,
 }
 
 impl<H: BoundedHeap> Control<H> {
@@ -104,7 +104,7 @@ unsafe impl<H: Send> Send for RealTimeHeap<'_, H> {}
 /// Frees blocks of one heap from any thread; clones go where they are needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Inbox<'r> {
-    inbox: freehold_core::blocks::realtime::Inbox,
+    inbox: freehold_blocks::realtime::Inbox,
     memory: PhantomData<&'r [u8]>,
 }
 

@@ -10,7 +10,7 @@
 //! a figure is that of one core, and counts CPU time, so that a busy machine does not spoil it more
 //! than it must. The `-list` variants walk all free blocks and are left out unless they are named.
 
-use freehold_core::policy::POLICIES;
+use freehold_blocks::policy::POLICIES;
 use freehold_lab::simulate::{self, Options};
 use freehold_trace::{
     Api, Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,

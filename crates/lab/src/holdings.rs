@@ -1,7 +1,7 @@
 //! What the policies of one heap hold together, however threads share them.
 
-use freehold_core::check::Broken;
-use freehold_core::policy::Inspect;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::Inspect;
 
 /// A sum over policies, each walked once. Allocates nothing.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Models: other people's allocators as this project understands them, one file each.
 //!
 //! A model is no part of what ships. It answers *which block of a region?* under the same
-//! [`Policy`](freehold_core::policy::Policy) contract, counts its steps as the core's policies do, and stands under the same
+//! [`Policy`](freehold_blocks::policy::Policy) contract, counts its steps as the core's policies do, and stands under the same
 //! oracle; but it is a reading of somebody else's design, without thread caches and on a region
 //! that does not grow. What was left out is said at the top of each file.
 //!
@@ -16,7 +16,7 @@ pub use dlmalloc::Dlmalloc;
 pub use tcmalloc::Tcmalloc;
 pub use tlsf::{Tlsf, Tlsf31, Tlsf246};
 
-use freehold_core::policy::{self, POLICIES, PolicyInfo, Visitor};
+use freehold_blocks::policy::{self, POLICIES, PolicyInfo, Visitor};
 
 macro_rules! models {
     ($($name:literal => $policy:ty, $about:literal;)+) => {

@@ -3,7 +3,7 @@
 use crate::malloc;
 use crate::models::{self, MODELS};
 use crate::real::{self, Allocator, RealError};
-use freehold_core::policy::POLICIES;
+use freehold_blocks::policy::POLICIES;
 use std::path::Path;
 
 /// Words that stand for several.

@@ -1,4 +1,4 @@
-//! One of core's sharing schemes as the malloc of this very process.
+//! One of the sharing schemes of `freehold-blocks` as the malloc of this very process.
 //!
 //! ```text
 //!   Switch (the process's global allocator)
@@ -6,15 +6,17 @@
 //!     on    a scheme over one region:  a payload in the region is the scheme's, any other the system's
 //! ```
 //!
-//! So a real program runs on real threads on heaps that core has otherwise only simulated or in tests. The
+//! So a real program runs on real threads on heaps that are otherwise only simulated or in tests. The
 //! scheme is switched on once, by the first thread, before there are others; it stays on until the process
 //! ends, and what was allocated before stays the system's.
 //!
 //! Invariant: a payload goes back to whom it came from, which its address tells.
 
 mod chosen;
+mod parked;
 
 pub use chosen::{SCHEMES, Scheme};
+pub use parked::Parked;
 
 use chosen::Heaps;
 use std::alloc::{GlobalAlloc, Layout, System};

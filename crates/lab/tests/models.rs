@@ -1,6 +1,6 @@
 //! Every model under the oracle that the core's policies stand under.
 
-use freehold_core::policy::{POLICIES, Policy, Visitor};
+use freehold_blocks::policy::{POLICIES, Policy, Visitor};
 use freehold_lab::models::{self, MODELS};
 use freehold_testkit::{Failure, Program, hunt, run_program};
 

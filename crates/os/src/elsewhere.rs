@@ -183,14 +183,18 @@ impl Words {
 
     /// Hands the next word to `work`, and says whether the line goes on behind it; `None` at the end of the file.
     fn next<R>(&mut self, work: impl FnOnce(&[u8]) -> R) -> Option<(R, bool)> {
+        let (word, len, goes_on) = self.word()?;
+        Some((work(word.get(..len).unwrap_or_default()), goes_on))
+    }
+
+    /// The next word, its length, and whether the line goes on behind it.
+    #[inline(never)]
+    fn word(&mut self) -> Option<([u8; WORD], usize, bool)> {
         let (mut word, mut len) = ([0; WORD], 0);
         loop {
             match self.byte()? {
                 b' ' if len == 0 => {}
-                end @ (b' ' | b'\n') => {
-                    let word = word.get(..len).unwrap_or_default();
-                    return Some((work(word), end == b' '));
-                }
+                end @ (b' ' | b'\n') => return Some((word, len, end == b' ')),
                 byte => {
                     if let Some(place) = word.get_mut(len) {
                         *place = byte;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariant: the simulation decides nothing. The place is chosen by
-//! [`place`](freehold_core::place), the block by a [`Policy`](freehold_core::policy::Policy); this
+//! [`place`](freehold_core::place), the block by a [`Policy`](freehold_blocks::policy::Policy); this
 //! module keeps the clock, frees what has lived long enough, and tells a [`Watch`] what happened.
 
 mod costs;
@@ -22,4 +22,4 @@ pub use machine::{BadMachine, MAX_CAPACITY, Machine, Memory};
 pub use requests::{
     Background, BadGenerator, Draw, Generator, Lifetimes, NEVER, Request, SizeClass,
 };
-pub use run::{Bank, NoRoom, Seen, Setup, State, Watch, run};
+pub use run::{Backing, NoRoom, Seen, Setup, State, Watch, run};

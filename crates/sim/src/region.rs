@@ -4,7 +4,7 @@
 //! system gives them only when they are touched. The memory begins at a multiple of its length
 //! rounded up to a power of two, so that choices that depend on addresses are the same on every run.
 
-use freehold_core::blocks::{MAX_REGION, Region};
+use freehold_blocks::{MAX_REGION, Region};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 

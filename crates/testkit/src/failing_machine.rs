@@ -8,7 +8,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-/// Bytes of a page of this machine.
+/// Bytes of a page of this machine, unless a test says otherwise.
 const PAGE: usize = 4096;
 
 /// Reservations larger than this are refused, so that tests stay small.
@@ -23,8 +23,8 @@ struct Reservation {
 }
 
 /// See the module. For one thread.
-#[derive(Default)]
 pub struct FailingMachine {
+    page: usize,
     reservations: RefCell<Vec<Reservation>>,
     committed: RefCell<BTreeSet<usize>>,
     calls: Cell<usize>,
@@ -40,6 +40,27 @@ pub struct FailingMachine {
     dumped: RefCell<BTreeSet<usize>>,
     /// Pages that were purged at any time.
     purged: RefCell<BTreeSet<usize>>,
+    /// Bytes that were moved by page.
+    relocated: Cell<usize>,
+}
+
+impl Default for FailingMachine {
+    fn default() -> FailingMachine {
+        FailingMachine {
+            page: PAGE,
+            reservations: RefCell::default(),
+            committed: RefCell::default(),
+            calls: Cell::default(),
+            fails_at: Cell::default(),
+            one_in: Cell::default(),
+            nodes: None,
+            longest: None,
+            huge: RefCell::default(),
+            dumped: RefCell::default(),
+            purged: RefCell::default(),
+            relocated: Cell::default(),
+        }
+    }
 }
 
 impl FailingMachine {
@@ -71,6 +92,19 @@ impl FailingMachine {
         machine
     }
 
+    /// The same with pages of so many bytes: a power of two from 4 KiB to 64 KiB.
+    #[must_use]
+    pub fn with_pages(mut self, page: usize) -> FailingMachine {
+        assert!(page.is_power_of_two() && (PAGE..=16 * PAGE).contains(&page), "{page}");
+        self.page = page;
+        self
+    }
+
+    /// How many bytes were moved by moving their pages.
+    pub fn relocated(&self) -> usize {
+        self.relocated.get()
+    }
+
     /// Whether huge pages are advised for the bank that `address` lies in.
     pub fn is_huge(&self, address: usize) -> bool {
         self.huge.borrow().contains(&(address / BANK))
@@ -78,18 +112,18 @@ impl FailingMachine {
 
     /// Whether the page that `address` lies in was ever purged.
     pub fn was_purged(&self, address: usize) -> bool {
-        self.purged.borrow().contains(&(address / PAGE * PAGE))
+        self.purged.borrow().contains(&(address / self.page * self.page))
     }
 
     /// Whether the page that `address` lies in belongs into a core file.
     pub fn is_dumped(&self, address: usize) -> bool {
-        self.dumped.borrow().contains(&(address / PAGE * PAGE))
+        self.dumped.borrow().contains(&(address / self.page * self.page))
     }
 
     /// How many stretches belong into core files, each a mapping of its own.
     pub fn dumped_stretches(&self) -> usize {
         let dumped = self.dumped.borrow();
-        dumped.iter().filter(|page| !dumped.contains(&(**page - PAGE))).count()
+        dumped.iter().filter(|page| !dumped.contains(&(**page - self.page))).count()
     }
 
     /// How many pages hold anything but zeroes.
@@ -98,7 +132,7 @@ impl FailingMachine {
         let written = committed.iter().filter(|page| {
             let start: *const u64 = std::ptr::with_exposed_provenance(**page);
             // SAFETY: committed pages lie within reservations, which are ordinary memory, zero at first.
-            let words = unsafe { std::slice::from_raw_parts(start, PAGE / 8) };
+            let words = unsafe { std::slice::from_raw_parts(start, self.page / 8) };
             words.iter().any(|word| *word != 0)
         });
         written.count()
@@ -123,9 +157,14 @@ impl FailingMachine {
         by_chance || self.fails_at.get() == Some(call)
     }
 
-    fn pages(at: *mut u8, len: usize) -> impl Iterator<Item = usize> {
-        assert!(at.addr().is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0);
-        (at.addr()..at.addr() + len).step_by(PAGE)
+    fn pages(&self, at: *mut u8, len: usize) -> impl Iterator<Item = usize> + use<> {
+        assert!(at.addr().is_multiple_of(self.page) && len.is_multiple_of(self.page) && len > 0);
+        (at.addr()..at.addr() + len).step_by(self.page)
+    }
+
+    fn assert_committed(&self, at: *mut u8, len: usize) {
+        let committed = self.committed.borrow();
+        assert!(self.pages(at, len).all(|page| committed.contains(&page)), "{at:p} + {len}");
     }
 
     fn assert_reserved(&self, at: *mut u8, len: usize) {
@@ -146,7 +185,7 @@ impl Drop for FailingMachine {
 // SAFETY: reservations are allocations of their own, which live as long as the machine.
 unsafe impl Machine for FailingMachine {
     fn page_size(&self) -> usize {
-        PAGE
+        self.page
     }
 
     fn reserve(&self, len: usize, align: usize) -> *mut u8 {
@@ -186,14 +225,13 @@ unsafe impl Machine for FailingMachine {
         if self.refuses() {
             return false;
         }
-        self.committed.borrow_mut().extend(Self::pages(at, len));
+        self.committed.borrow_mut().extend(self.pages(at, len));
         true
     }
 
     fn dump(&self, at: *mut u8, len: usize, wanted: bool) {
-        let committed = self.committed.borrow();
-        assert!(Self::pages(at, len).all(|page| committed.contains(&page)), "{at:p} + {len}");
-        for page in Self::pages(at, len) {
+        self.assert_committed(at, len);
+        for page in self.pages(at, len) {
             match wanted {
                 true => self.dumped.borrow_mut().insert(page),
                 false => self.dumped.borrow_mut().remove(&page),
@@ -211,17 +249,43 @@ unsafe impl Machine for FailingMachine {
         }
     }
 
-    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
-        let committed = self.committed.borrow();
-        assert!(Self::pages(at, len).all(|page| committed.contains(&page)), "{at:p} + {len}");
+    unsafe fn release(&self, at: *mut u8, len: usize) {
+        let mut reservations = self.reservations.borrow_mut();
+        let found = reservations.iter().position(|it| (it.at, it.len) == (at.addr(), len));
+        let Reservation { whole, layout, .. } =
+            reservations.swap_remove(found.expect("a reservation"));
+        self.committed.borrow_mut().retain(|page| !(at.addr()..at.addr() + len).contains(page));
+        self.dumped.borrow_mut().retain(|page| !(at.addr()..at.addr() + len).contains(page));
+        // SAFETY: allocated by `reserve` with this layout; the caller says that nothing in it is in use.
+        unsafe { dealloc(whole, layout) };
+    }
+
+    unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {
+        self.assert_committed(from, len);
+        self.assert_committed(to, len);
+        assert!(from.addr() + len <= to.addr() || to.addr() + len <= from.addr(), "overlap");
         if self.refuses() {
             return false;
         }
-        self.purged.borrow_mut().extend(Self::pages(at, len));
-        for page in Self::pages(at, len) {
+        // SAFETY: both are committed, disjoint, and the caller's alone.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to, len);
+            from.write_bytes(0, len);
+        }
+        self.relocated.set(self.relocated.get() + len);
+        true
+    }
+
+    unsafe fn purge(&self, at: *mut u8, len: usize) -> bool {
+        self.assert_committed(at, len);
+        if self.refuses() {
+            return false;
+        }
+        self.purged.borrow_mut().extend(self.pages(at, len));
+        for page in self.pages(at, len) {
             let words: *mut u64 = std::ptr::with_exposed_provenance_mut(page);
             // SAFETY: reserved by us, and the caller says that nothing in it is in use.
-            let words = unsafe { std::slice::from_raw_parts_mut(words, PAGE / 8) };
+            let words = unsafe { std::slice::from_raw_parts_mut(words, self.page / 8) };
             // What was never written stays without memory of its own.
             if words.iter().any(|word| *word != 0) {
                 words.fill(0);

@@ -31,13 +31,14 @@ pub enum Call {
     Purge(bool),
 }
 
-/// Runs a program on a machine that refuses one call in `one_in` (0: none), and walks the heap now and then and at the end.
-pub fn run_calls(calls: &[Call], one_in: u32) -> Result<(), String> {
+/// Runs a program on a machine with pages of `page` bytes that refuses one call in `one_in` (0: none), and walks the heap now
+/// and then and at the end.
+pub fn run_calls(calls: &[Call], one_in: u32, page: usize) -> Result<(), String> {
     /// Calls between two walks.
     const WALK_EVERY: usize = 32;
     let machine =
         if one_in == 0 { FailingMachine::new(None) } else { FailingMachine::at_times(one_in) };
-    let world = World::new(machine);
+    let world = World::new(machine.with_pages(page));
     let mut shadow = ShadowMalloc::new(&world, 0, true);
     for (number, &call) in calls.iter().enumerate() {
         let after = |why: String| format!("call {number}, {call:?}: {why}");

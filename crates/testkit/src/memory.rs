@@ -1,6 +1,6 @@
 //! A region of ordinary memory, for tests.
 
-use freehold_core::blocks::{GRANULE, Region};
+use freehold_blocks::{GRANULE, Region};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 

@@ -6,11 +6,11 @@
 //! miscounts. It also watches the probe: a policy that touches a word outside of its region lies.
 
 use crate::memory::SimRegion;
-use freehold_core::align::Align;
-use freehold_core::blocks::{GRANULE, Region};
-use freehold_core::check::Broken;
-use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{BlockInfo, Policy};
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::{BlockInfo, Policy};
+use freehold_blocks::probe::{Probe, Step};
+use freehold_blocks::{GRANULE, Region};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 

@@ -3,8 +3,8 @@
 use crate::frame_programs::{FrameOp, FrameProgram};
 use freehold_core::frames::migrate::{self, Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::{
-    AllocError, Area, Bank, Class, Frame, Frames, FreeError, Group, Kind, Link, MAX_ORDER, Memory,
-    Needs, Policy, Request, SetId, SetState, Zone,
+    AllocError, Area, Class, Frame, Frames, FreeError, Group, Kind, Link, MAX_ORDER, Memory, Needs,
+    Policy, Request, SetId, SetRecord, SetState, Zone,
 };
 
 /// Metadata of a zone in ordinary memory.
@@ -15,7 +15,7 @@ pub struct FrameMemory {
     groups: Vec<Group>,
     page_blocks: Vec<u8>,
     areas: Vec<Area>,
-    sets: Vec<Bank>,
+    sets: Vec<SetRecord>,
 }
 
 impl FrameMemory {
@@ -27,7 +27,7 @@ impl FrameMemory {
             groups: vec![Group::default(); needs.groups],
             page_blocks: vec![0; needs.page_blocks],
             areas: vec![Area::default(); needs.areas],
-            sets: vec![Bank::default(); needs.sets],
+            sets: vec![SetRecord::default(); needs.sets],
         }
     }
 

@@ -1,12 +1,12 @@
 //! Every registered page-frame policy under the oracle, and what is promised beside it.
 
+use freehold_blocks::probe::{Probe, Step};
 use freehold_core::frames::migrate::{Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::{Adaptive, AdaptivePaper, Admits, Buddy, Fullest};
 use freehold_core::frames::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
     SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
 };
-use freehold_core::machine::{Probe, Step};
 use freehold_testkit::frame_programs::{FrameOp, FrameProgram};
 use freehold_testkit::{FrameMemory, hunt_frames, run_frames};
 
@@ -269,6 +269,30 @@ struct Nobody;
 impl Owner for Nobody {
     fn migrate(&mut self, _: Frame, _: Frame, _: u8) -> bool {
         true
+    }
+}
+
+/// Two sets hold 256 frames each and can give way to one another; two are off. What is left then is 512 frames.
+#[test]
+fn a_set_is_emptied_only_if_the_slack_stays_free() {
+    let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
+    for (slack, elsewhere, empties) in [(512, 0, true), (513, 0, false), (513, 1, true)] {
+        let mut memory = FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap());
+        let mut frames = Frames::<Fullest>::new(zone, memory.lend()).unwrap();
+        let held: Vec<Frame> = (0..2 << 10).map(|_| frames.alloc(PAGE, &mut ()).unwrap()).collect();
+        let eagerness =
+            Eagerness { slack, per_thousand_freed: 1_000_000, ..Eagerness::of(1 << 10) };
+        let mut task = Migrator::new(Eagerness { rest_ms: 1_000, ..eagerness });
+        task.count_on(elsewhere);
+        let mut poll = |second: u64, frames: &mut Frames<'_, Fullest>| {
+            task.poll(second * 1_000, true, frames, &mut Nobody, &mut ()).offlined
+        };
+        for (_, &frame) in held.iter().enumerate().filter(|(nth, _)| nth % 4 != 0) {
+            frames.free(frame, 0, &mut ()).unwrap();
+        }
+        let frames_off: u64 = (0..30).map(|second| poll(second, &mut frames)).sum();
+        assert_eq!(frames_off, u64::from(empties) << 10, "{slack}, {elsewhere} elsewhere");
+        frames.check().unwrap();
     }
 }
 

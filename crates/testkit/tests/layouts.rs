@@ -1,12 +1,12 @@
 //! What each fit makes of the same holes, as pictures.
 
-use freehold_core::align::Align;
-use freehold_core::blocks::{
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::Policy;
+use freehold_blocks::{
     BestFit, BestFitList, BlockHeap, Buddy, Dmrt, DmrtLists, DmrtLooks, DmrtPaper, DmrtParams,
     ExactFit, FirstFit, FirstFitList, GoodFit, GoodFitParams, LargeFit, NextFit, NextFitList,
     SizeLists, WorstFit, WorstFitList,
 };
-use freehold_core::policy::Policy;
 use freehold_testkit::{Fault, ShadowHeap, SimRegion};
 
 type Done = Result<(), Fault>;

@@ -37,10 +37,26 @@ fn size(random: &mut Random) -> usize {
     }
 }
 
+/// A long block that cannot grow where it lies: its pages move, or, where the machine refuses, it is copied or stays.
+fn grow_long(heap: &NodeHeap<FailingMachine>, cache: &Cache, what: &str) -> Vec<Held> {
+    const LENS: [usize; 3] = [1_500_000, 70_000, 2_700_000];
+    let allocate = |len| Some(heap.allocate(cache, len)).filter(|block| !block.is_null());
+    let Some(block) = allocate(LENS[0]) else { return Vec::new() };
+    let mut held = vec![fill((block, LENS[0], 1))];
+    held.extend(allocate(LENS[1]).map(|block| fill((block, LENS[1], 2))));
+    // SAFETY: the block is ours.
+    let moved = unsafe { heap.reallocate(cache, block, LENS[2]) }.expect("a block");
+    if !moved.is_null() {
+        assert_filled((moved, LENS[0], 1), what);
+        held[0] = fill((moved, LENS[2], 3));
+    }
+    held
+}
+
 /// Calls at random, purging now and then; answers how many calls of the machine it took.
-fn program(fails_at: Option<usize>, operations: usize) -> usize {
-    let what = &format!("call {fails_at:?} failing");
-    let heap = NodeHeap::new(FailingMachine::new(fails_at));
+fn program(fails_at: Option<usize>, page: usize, operations: usize) -> usize {
+    let what = &format!("call {fails_at:?} failing, pages of {page}");
+    let heap = NodeHeap::new(FailingMachine::new(fails_at).with_pages(page));
     heap.set_key(0x0123_4567_89AB_CDEF);
     let mut random = Random(7);
     let mut held: Vec<Held> = Vec::new();
@@ -91,6 +107,7 @@ fn program(fails_at: Option<usize>, operations: usize) -> usize {
         }
     }
     if let Some(cache) = cache {
+        held.extend(grow_long(&heap, cache, what));
         for one in held {
             assert_filled(one, what);
             // SAFETY: the block is ours, and forgotten.
@@ -104,22 +121,25 @@ fn program(fails_at: Option<usize>, operations: usize) -> usize {
     assert_eq!(heap.check(), Ok(()), "{what}");
     // What stays is one unit of caches.
     assert!(heap.usage().used <= 1, "{what}: {:?}", heap.usage());
+    assert!(fails_at.is_some() || heap.machine().relocated() > 0, "no long block moved");
     heap.machine().calls()
 }
 
 #[test]
 fn no_failing_call_breaks_the_heap() {
     const OPERATIONS: usize = 400;
-    let calls = program(None, OPERATIONS);
-    assert!(calls > 10, "the program must ask the machine for something: {calls}");
-    for fails_at in 0..calls {
-        program(Some(fails_at), OPERATIONS);
+    for page in [4 << 10, 16 << 10, 64 << 10] {
+        let calls = program(None, page, OPERATIONS);
+        assert!(calls > 10, "the program must ask the machine for something: {calls}");
+        for fails_at in 0..calls {
+            program(Some(fails_at), page, OPERATIONS);
+        }
     }
 }
 
 #[test]
 fn a_long_program_leaves_nothing_behind() {
-    program(None, 1500);
+    program(None, 4 << 10, 1500);
 }
 
 /// However short address space is: what a reservation holds can be had of it, whole, and one of 4 MiB serves a program.

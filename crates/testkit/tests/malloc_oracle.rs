@@ -16,7 +16,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 /// Hunts for a program that breaks a promise and panics with the shortest one found.
-fn hunt(one_in: u32, cases: u64) {
+fn hunt(one_in: u32, page: usize, cases: u64) {
     let seed = number("FREEHOLD_SEED", 1);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -29,20 +29,28 @@ fn hunt(one_in: u32, cases: u64) {
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let result =
-        runner.run(&calls(), |calls| run_calls(&calls, one_in).map_err(TestCaseError::fail));
+        runner.run(&calls(), |calls| run_calls(&calls, one_in, page).map_err(TestCaseError::fail));
     if let Err(failure) = result {
-        panic!("seed {seed}, one call in {one_in} refused: {failure}");
+        panic!("seed {seed}, one call in {one_in} refused, pages of {page}: {failure}");
     }
 }
 
 #[test]
 fn programs_keep_every_promise() {
-    hunt(0, 16);
+    hunt(0, 4096, 16);
 }
 
 #[test]
 fn programs_keep_every_promise_on_a_machine_that_refuses() {
-    hunt(5, 16);
+    hunt(5, 4096, 16);
+}
+
+#[test]
+fn programs_keep_every_promise_on_longer_pages() {
+    for page in [16 << 10, 64 << 10] {
+        hunt(0, page, 6);
+        hunt(5, page, 6);
+    }
 }
 
 fn live(world: &World<Linux>, seed: u64, calls: u64) -> Result<(), String> {
@@ -80,6 +88,6 @@ fn threads_keep_every_promise() {
 /// An empty program is a program, and so is one that only gives up.
 #[test]
 fn programs_about_nothing() {
-    run_calls(&[], 0).unwrap();
-    run_calls(&[Call::Leave, Call::Leave, Call::Receive, Call::Free(3)], 1).unwrap();
+    run_calls(&[], 0, 4096).unwrap();
+    run_calls(&[Call::Leave, Call::Leave, Call::Receive, Call::Free(3)], 1, 4096).unwrap();
 }

@@ -1,10 +1,10 @@
 //! The oracle itself: it must catch every kind of lie, and show it in few calls.
 
-use freehold_core::align::Align;
-use freehold_core::blocks::{FirstFit, Region};
-use freehold_core::check::Broken;
-use freehold_core::machine::Probe;
-use freehold_core::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::probe::Probe;
+use freehold_blocks::{FirstFit, Region};
 use freehold_testkit::{Fault, ShadowHeap, SimRegion, hunt, run_program};
 use std::ptr::NonNull;
 
@@ -39,7 +39,7 @@ impl<const LIE: u8> Policy for Liar<LIE> {
                     unsafe { last.add(3).write(0xA5) };
                 }
             }
-            OUTSIDE => probe.step(freehold_core::machine::Step::Touch { at: 1 << 40 }),
+            OUTSIDE => probe.step(freehold_blocks::probe::Step::Touch { at: 1 << 40 }),
             _ => {}
         }
         let align = if LIE == CROOKED { Align::ONE } else { align };

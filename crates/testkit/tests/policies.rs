@@ -1,6 +1,6 @@
 //! Every registered policy under the oracle. A new line in the registry is tested without an edit.
 
-use freehold_core::policy::{POLICIES, Policy, Visitor, dispatch};
+use freehold_blocks::policy::{POLICIES, Policy, Visitor, dispatch};
 use freehold_testkit::{Failure, Program, hunt, run_program};
 
 /// Runs one hunt on whatever policy it visits.

@@ -1,12 +1,12 @@
 //! The real-time heap's two modes: under the oracle, beside their simpler twins, and misused.
 
-use freehold_core::align::Align;
-use freehold_core::blocks::realtime::rings::{FIRST_LOOK, SECOND_LOOK};
-use freehold_core::blocks::realtime::{BoundedHeap, FastHeap, Misuse, StrictHeap, Unfit};
-use freehold_core::blocks::{BlockHeap, Counts, DmrtLists, DmrtParams, Region};
-use freehold_core::check::Broken;
-use freehold_core::machine::Probe;
-use freehold_core::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::probe::Probe;
+use freehold_blocks::realtime::rings::{FIRST_LOOK, SECOND_LOOK};
+use freehold_blocks::realtime::{BoundedHeap, FastHeap, Misuse, StrictHeap, Unfit};
+use freehold_blocks::{BlockHeap, Counts, DmrtLists, DmrtParams, Region};
 use freehold_testkit::run::step;
 use freehold_testkit::{Fault, Op, Program, ShadowHeap, SimRegion, hunt, run_program};
 use std::collections::BTreeMap;

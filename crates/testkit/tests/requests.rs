@@ -1,7 +1,7 @@
 //! Requests that cannot be met, and those that only just can, on every registered policy.
 
-use freehold_core::align::Align;
-use freehold_core::policy::{POLICIES, Policy, Visitor, dispatch};
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::{POLICIES, Policy, Visitor, dispatch};
 use freehold_testkit::{Fault, ShadowHeap, SimRegion};
 
 /// Runs a test on every registered policy; it is told the name.

@@ -1,7 +1,7 @@
 //! Robson's adversary against the strict mode: its memory stays within the proved bound, and the
 //! adversary is a real one.
 
-use freehold_core::blocks::realtime::StrictHeap;
+use freehold_blocks::realtime::StrictHeap;
 use freehold_testkit::SimRegion;
 use std::ptr::NonNull;
 

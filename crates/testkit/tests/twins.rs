@@ -1,11 +1,11 @@
 //! The trees choose the very blocks that the lists of the textbooks choose, call by call; and the
 //! published DmRT those that good fit chooses, as long as nothing is as large as 2 MiB.
 
-use freehold_core::blocks::{
+use freehold_blocks::policy::Policy;
+use freehold_blocks::{
     BestFit, BestFitList, DmrtPaper, FirstFit, FirstFitList, GoodFit, NextFit, NextFitList,
     WorstFit, WorstFitList,
 };
-use freehold_core::policy::Policy;
 use freehold_testkit::{hunt, run_program};
 
 fn assert_twins<Tree: Policy, List: Policy>() {

@@ -1,11 +1,11 @@
 //! Fits that never merge: every promise of a policy but one, that freeing all leaves one block; and the
 //! two halves of an allocation, which choose what the whole does.
 
-use freehold_core::align::Align;
-use freehold_core::blocks::{
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::{Inspect, Policy};
+use freehold_blocks::{
     BestFit, BestFitList, FirstFit, FirstFitList, Search, Unmerged, WorstFit, WorstFitList,
 };
-use freehold_core::policy::{Inspect, Policy};
 use freehold_testkit::run::step;
 use freehold_testkit::{Op, Program, ShadowHeap, SimRegion, hunt};
 

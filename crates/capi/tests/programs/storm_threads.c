@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAVES = 50, WIDTH = 200, LEFT = 256 };
+enum { WAVES = 50, WIDTH = 200, LEFT = 256, LINGERING = 20 };
 
 static pthread_key_t key;
 static void *left[LEFT];
@@ -62,6 +62,8 @@ static void wave(int number) {
     }
     for (int i = 0; i < WIDTH; i += 2) pthread_join(threads[i], 0);
     while (__atomic_load_n(&running, __ATOMIC_ACQUIRE)) sched_yield();
+    /* The C library keeps the stacks of all that were there at once: no more late than early, however loaded the machine. */
+    while (threads_alive() > LINGERING) usleep(1000);
 }
 
 /* Detached threads may be in their destructors still. Whoever gives memory back in the background may stay. */

@@ -2,7 +2,7 @@
 
 use crate::ui;
 use anyhow::Result;
-use freehold_core::policy::PolicyInfo;
+use freehold_blocks::policy::PolicyInfo;
 use freehold_lab::models::{self, MODELS};
 use freehold_lab::results::SCHEMA_VERSION;
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use super::pooled::{Pooled, Rule, Table};
 use super::pools::{Choice, Pools, USER};
 use super::request::{Request, SetId};
-use crate::machine::Probe;
+use freehold_blocks::probe::Probe;
 
 /// Panwar's pools, with [lists for each bank](super::pools).
 pub type Adaptive = Pooled<Recent>;

@@ -5,13 +5,13 @@
 //! pool pages come from the common lists, last freed first, from whatever bank.
 
 use super::listed::Listed;
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::{Picked, Policy, free_of, wake};
 use super::pooled::{class_of, home};
 use super::pools::{KERNEL, USER};
 use super::request::{Class, Request, SetId};
 use super::store::{Begins, Changed};
-use crate::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 
 type Table<'m> = super::table::Table<'m, Listed>;
 
@@ -38,7 +38,7 @@ impl AdaptivePaper {
         let mut best: Option<(u32, SetId)> = None;
         for (index, bank) in table.sets.iter().enumerate() {
             probe.step(Step::Inspect);
-            let able = bank.usable() && usize::from(bank.pool) == USER && !bank.has(Bank::CMA);
+            let able = bank.usable() && usize::from(bank.pool) == USER && !bank.has(SetRecord::CMA);
             let more = best.is_none_or(|(free, _)| bank.free > free) && bank.free >> order > 0;
             if able && more && Self::block_in(table, SetId(index as u16), order).is_some() {
                 best = Some((bank.free, SetId(index as u16)));

@@ -3,14 +3,14 @@
 //! Invariant: every argument is checked against the table before anything changes, so a wrong call is an
 //! error and leaves the lists as they were.
 
-use super::memory::{Bank, Memory};
+use super::memory::{Memory, SetRecord};
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, MAX_ORDER, Request, SetId};
 use super::store::{Begins, Store};
 use super::table::Table;
 use super::zone::{Needs, SetupError, Zone};
-use crate::machine::Probe;
 use core::fmt;
+use freehold_blocks::probe::Probe;
 
 /// The page frames of one zone under one policy.
 ///
@@ -165,7 +165,7 @@ impl<'m, P: Policy> Frames<'m, P> {
         let mut table = Table::new(zone, memory, P::areas(zone.sets()))?;
         let mut policy = P::new(&table);
         for set in (0..zone.sets() as u16).map(SetId) {
-            let off = P::STARTS_OFF && !table.sets[set.index()].has(Bank::NOMIG);
+            let off = P::STARTS_OFF && !table.sets[set.index()].has(SetRecord::NOMIG);
             table.set_off(set, off);
         }
         table.fill(|table, at| policy.area(table, at));
@@ -273,7 +273,7 @@ impl<'m, P: Policy> Frames<'m, P> {
 
     fn state(&self, set: SetId) -> Result<SetState, SetError> {
         let bank = self.table.sets.get(set.index()).ok_or(SetError::Unknown(set))?;
-        Ok(match (bank.has(Bank::OFFLINE), bank.has(Bank::ISOLATED)) {
+        Ok(match (bank.has(SetRecord::OFFLINE), bank.has(SetRecord::ISOLATED)) {
             (true, _) => SetState::Offline,
             (_, true) => SetState::Isolated,
             _ => SetState::Usable,
@@ -291,10 +291,10 @@ impl<'m, P: Policy> Frames<'m, P> {
     /// When it is shared, isolated or off.
     pub fn isolate<Q: Probe>(&mut self, set: SetId, probe: &mut Q) -> Result<(), SetError> {
         self.expect(set, SetState::Usable)?;
-        if self.table.sets[set.index()].has(Bank::NOMIG) {
+        if self.table.sets[set.index()].has(SetRecord::NOMIG) {
             return Err(SetError::Shared(set));
         }
-        self.table.sets[set.index()].flags |= Bank::ISOLATED;
+        self.table.sets[set.index()].flags |= SetRecord::ISOLATED;
         self.policy.withdraw(&mut self.table, set, probe);
         Ok(())
     }
@@ -305,7 +305,7 @@ impl<'m, P: Policy> Frames<'m, P> {
     /// When it is not isolated.
     pub fn release<Q: Probe>(&mut self, set: SetId, probe: &mut Q) -> Result<(), SetError> {
         self.expect(set, SetState::Isolated)?;
-        self.table.sets[set.index()].flags &= !Bank::ISOLATED;
+        self.table.sets[set.index()].flags &= !SetRecord::ISOLATED;
         self.policy.join(&mut self.table, set, probe);
         Ok(())
     }
@@ -321,7 +321,7 @@ impl<'m, P: Policy> Frames<'m, P> {
         if state == SetState::Offline {
             return Err(SetError::State(set, state));
         }
-        if bank.has(Bank::NOMIG) {
+        if bank.has(SetRecord::NOMIG) {
             return Err(SetError::Shared(set));
         }
         if !bank.is_vacant() {
@@ -330,7 +330,7 @@ impl<'m, P: Policy> Frames<'m, P> {
         if state == SetState::Usable {
             self.isolate(set, probe)?;
         }
-        self.table.sets[set.index()].flags &= !Bank::ISOLATED;
+        self.table.sets[set.index()].flags &= !SetRecord::ISOLATED;
         self.table.set_off(set, true);
         Ok(())
     }
@@ -386,7 +386,7 @@ impl<'m, P: Policy> Frames<'m, P> {
             free: bank.free,
             unmovable: bank.unmovable,
             state,
-            shared: bank.has(Bank::NOMIG),
+            shared: bank.has(SetRecord::NOMIG),
         })
     }
 

@@ -7,7 +7,7 @@ use super::buddy::RAIDS;
 use super::listed::Listed;
 use super::policy::Picked;
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
-use crate::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 
 pub(super) type Table<'m> = super::table::Table<'m, Listed>;
 

@@ -6,14 +6,14 @@
 
 use super::bank_area::{self, Depth, Table, area_of};
 use super::listed::Listed;
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Class, Kind, ORDERS, PAGE_BLOCK_ORDER, Request, SetId};
 use super::set_bits::SetBits;
 use super::store::Changed;
 use super::zone::MAX_SETS;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
@@ -165,7 +165,7 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
             for kind in Kind::ALL {
                 for order in 0..ORDERS {
                     let has = table.areas[area_of(set, kind)].orders >> order & 1 == 1;
-                    let expected = !bank.has(Bank::ISOLATED | Bank::OFFLINE) && has;
+                    let expected = !bank.has(SetRecord::ISOLATED | SetRecord::OFFLINE) && has;
                     let found = self.with[kind as usize][order].contains(set);
                     let what = "a bit says whether the set has blocks of the kind and order";
                     Broken::unless_equal(what, index as u64, expected.into(), found.into())?;

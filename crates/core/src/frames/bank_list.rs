@@ -8,12 +8,12 @@
 
 use super::bank_area::{self, Depth, Table};
 use super::listed::Listed;
-use super::memory::{Bank, Beside};
+use super::memory::{Beside, SetRecord};
 use super::policy::{Picked, Policy, free_of, wake};
 use super::request::{Class, Kind, Request, SetId};
 use super::store::Changed;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 const LISTS: usize = 2;
 const KERNEL: usize = Class::Kernel as usize;
@@ -113,7 +113,7 @@ impl<const EMPTIEST: bool> BankList<EMPTIEST> {
         }
         let set = self.victim(table, wanted, probe)?;
         // What is set aside for devices stays the users'; the rest of the bank can still serve.
-        if !table.sets[set.index()].has(Bank::CMA) {
+        if !table.sets[set.index()].has(SetRecord::CMA) {
             self.unlink(table, set);
             self.link(table, set, KERNEL);
         }
@@ -189,7 +189,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
         probe: &mut Q,
     ) {
         let bank = &table.sets[set.index()];
-        if !bank.usable() || bank.has(Bank::NOMIG) {
+        if !bank.usable() || bank.has(SetRecord::NOMIG) {
             return;
         }
         if bank.is_vacant() {
@@ -209,7 +209,7 @@ impl<const EMPTIEST: bool> Policy for BankList<EMPTIEST> {
 
     fn join<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, _: &mut Q) {
         let bank = &table.sets[set.index()];
-        let kernel = bank.unmovable > 0 || bank.has(Bank::NOMIG);
+        let kernel = bank.unmovable > 0 || bank.has(SetRecord::NOMIG);
         self.link(table, set, if kernel { KERNEL } else { USER });
     }
 

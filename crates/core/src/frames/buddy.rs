@@ -6,11 +6,11 @@
 //! this is what the bank-aware policies are compared with.
 
 use super::listed::Listed;
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::{Picked, Policy, wake};
 use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
 use super::store::{Begins, Changed};
-use crate::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 
 type Table<'m> = super::table::Table<'m, Listed>;
 
@@ -196,7 +196,7 @@ impl<const CLAIM: bool> Policy for Buddy<CLAIM> {
     }
 
     fn join<Q: Probe>(&mut self, table: &mut Table<'_>, set: SetId, probe: &mut Q) {
-        debug_assert!(!table.sets[set.index()].has(Bank::ISOLATED | Bank::OFFLINE));
+        debug_assert!(!table.sets[set.index()].has(SetRecord::ISOLATED | SetRecord::OFFLINE));
         table.move_set(set, Self::place, probe);
     }
 }

@@ -1,11 +1,11 @@
 //! Whether a zone's structures agree with each other: tags with lists, lists with links, sums with blocks.
 
 use super::allocator::Frames;
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::Policy;
 use super::request::{Class, MAX_ORDER, SetId};
 use super::store::{Begins, Store};
-use crate::check::Broken;
+use freehold_blocks::check::Broken;
 
 /// What one walk over a set's tags finds.
 #[derive(Default)]
@@ -33,13 +33,17 @@ impl<P: Policy> Frames<'_, P> {
             Broken::unless_equal("a set counts its free frames", at, found.free, bank.free.into())?;
             let what = "a set counts its unmovable frames";
             Broken::unless_equal(what, at, found.unmovable, bank.unmovable.into())?;
-            let off = bank.has(Bank::OFFLINE);
+            let off = bank.has(SetRecord::OFFLINE);
             Broken::unless(!off || bank.is_vacant(), "a set that is off is wholly free", at)?;
             let listed = self.table.off.contains(set);
             Broken::unless(off == listed, "the sets that are off are known", at)?;
-            let leaving = bank.has(Bank::LEAVING);
+            let leaving = bank.has(SetRecord::LEAVING);
             let what = "a set that is being emptied is isolated and has no unmovable page";
-            Broken::unless(!leaving || bank.has(Bank::ISOLATED) && bank.unmovable == 0, what, at)?;
+            Broken::unless(
+                !leaving || bank.has(SetRecord::ISOLATED) && bank.unmovable == 0,
+                what,
+                at,
+            )?;
             blocks += found.blocks;
             free += found.free;
             offline += if off { u64::from(bank.frames) } else { 0 };

@@ -8,7 +8,7 @@
 use super::pooled::{Pooled, Rule, Table};
 use super::pools::{BRIEF, Choice, KERNEL, Pools, USER};
 use super::request::{Lifetime, Request, SetId};
-use crate::machine::Probe;
+use freehold_blocks::probe::Probe;
 
 /// One part in so many of a set.
 const RESERVE: u32 = 8;

@@ -30,9 +30,9 @@ use super::request::{Kind, MAX_ORDER, ORDERS, PAGE_BLOCK_ORDER, SetId};
 use super::store::{Begins, Given, Lengths, Store, present};
 use super::table::Table;
 use super::zone::Zone;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
 use crate::row::{Row, broken};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 /// Frames of a low group.
 const GROUP_FRAMES: u32 = 1 << WHOLE;

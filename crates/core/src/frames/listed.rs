@@ -8,9 +8,9 @@ use super::request::{Kind, MAX_ORDER, ORDERS, SetId};
 use super::store::{Begins, Given, Lengths, Store, Tag};
 use super::table::Table;
 use super::zone::Zone;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
 use crate::row::Row;
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,10 @@
 
 use super::memory::{Area, Link};
 use super::request::ORDERS;
-use crate::check::Broken;
-use crate::machine::{Probe, Step};
 use crate::row::Row;
 use core::ops::Range;
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
 
 /// What has links, one for each number.
 pub trait Linked {

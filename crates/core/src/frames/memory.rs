@@ -34,9 +34,9 @@ impl Area {
     pub const EMPTY: Area = Area { heads: [0; ORDERS], orders: 0 };
 }
 
-/// A bank set.
+/// What is known of a bank set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bank {
+pub struct SetRecord {
     /// Frames that are there, holes left out.
     pub(super) frames: u32,
     /// Free ones.
@@ -70,9 +70,9 @@ pub(super) struct Beside {
     pub(super) prev: u16,
 }
 
-impl Bank {
+impl SetRecord {
     /// For statics.
-    pub const EMPTY: Bank = Bank {
+    pub const EMPTY: SetRecord = SetRecord {
         frames: 0,
         free: 0,
         unmovable: 0,
@@ -127,5 +127,5 @@ pub struct Memory<'m> {
     /// Lists.
     pub areas: &'m mut [Area],
     /// Bank sets.
-    pub sets: &'m mut [Bank],
+    pub sets: &'m mut [SetRecord],
 }

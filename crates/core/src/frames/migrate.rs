@@ -15,12 +15,12 @@
 
 use super::allocator::{Frames, SetState};
 use super::lasting::{Flow, Watch};
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, Request, SetId};
 use super::store::Begins;
-use crate::machine::Probe;
 use core::cmp::Reverse;
+use freehold_blocks::probe::Probe;
 
 pub use super::lasting::Lasting;
 
@@ -264,7 +264,7 @@ impl Migrator {
             }
             pending += used;
             let bank = &mut frames.table.sets[set.index()];
-            bank.flags |= Bank::LEAVING;
+            bank.flags |= SetRecord::LEAVING;
             bank.moved = 0;
             self.leaving += 1;
         }
@@ -272,12 +272,12 @@ impl Migrator {
 
     /// The next set worth emptying: the emptiest, or the lowest from `from` on.
     fn candidate<P: Policy>(&self, frames: &Frames<'_, P>, from: usize) -> Option<SetId> {
-        let worth = |(_, bank): &(usize, &Bank)| {
+        let worth = |(_, bank): &(usize, &SetRecord)| {
             let used = bank.frames - bank.free;
             bank.usable()
                 && bank.unmovable == 0
                 && bank.skip == 0
-                && !bank.has(Bank::NOMIG)
+                && !bank.has(SetRecord::NOMIG)
                 && frames.policy.pool(bank.pool) != Some(Class::Kernel)
                 && self.eagerness.empties(used, bank.frames)
                 && self.pays(used.into())
@@ -327,7 +327,7 @@ impl Migrator {
         probe: &mut Q,
     ) {
         let bank = &mut frames.table.sets[set.index()];
-        bank.flags &= !Bank::LEAVING;
+        bank.flags &= !SetRecord::LEAVING;
         self.leaving -= 1;
         let off = bank.frames;
         if frames.switch_off(set, probe).is_ok() {
@@ -343,7 +343,7 @@ impl Migrator {
         probe: &mut Q,
     ) {
         let bank = &mut frames.table.sets[set.index()];
-        bank.flags &= !Bank::LEAVING;
+        bank.flags &= !SetRecord::LEAVING;
         bank.skip = SKIPS;
         self.leaving -= 1;
         let released = frames.release(set, probe);
@@ -390,7 +390,7 @@ enum Emptied {
 
 /// Sets that a task is emptying.
 fn leaving<P: Policy>(frames: &Frames<'_, P>) -> impl Iterator<Item = SetId> {
-    let all = frames.table.sets.iter().enumerate().filter(|(_, bank)| bank.has(Bank::LEAVING));
+    let all = frames.table.sets.iter().enumerate().filter(|(_, bank)| bank.has(SetRecord::LEAVING));
     all.map(|(index, _)| SetId(index as u16))
 }
 

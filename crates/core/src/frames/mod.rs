@@ -70,7 +70,7 @@ pub use fullest::Fullest;
 pub use group::Group;
 pub use grouped::Grouped;
 pub use listed::Listed;
-pub use memory::{Area, Bank, Link, Memory};
+pub use memory::{Area, Link, Memory, SetRecord};
 pub use policy::{POLICIES, Picked, Policy, Visitor, dispatch};
 pub use pools::MOST_STEPS;
 pub use request::{

@@ -3,13 +3,13 @@
 //! The table splits, merges and counts; a policy says in which area a free block is kept and which free
 //! block a request gets. One file a policy, one line in the registry.
 
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::request::{Class, Request, SetId};
 use super::store::{Changed, Store};
 use super::table::Table;
-use crate::check::Broken;
-use crate::machine::Probe;
-use crate::registry::{PolicyInfo, registry};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::Probe;
+use freehold_blocks::registry;
 
 /// What a policy on a store picks.
 pub type Picked<S> = <S as Store>::Picked;
@@ -113,7 +113,7 @@ pub trait Policy: Sized + Send {
 pub(super) fn free_of<S: Store>(
     table: &Table<'_, S>,
     leaving: Option<SetId>,
-    of: impl Fn(&Bank) -> bool,
+    of: impl Fn(&SetRecord) -> bool,
 ) -> u32 {
     let others =
         table.sets.iter().enumerate().filter(|&(set, _)| Some(SetId(set as u16)) != leaving);
@@ -132,7 +132,7 @@ pub(super) fn wake<S: Store>(table: &mut Table<'_, S>, class: Class) -> Option<S
         Class::User => table.off.highest()?,
         Class::Kernel => {
             let mut set = table.off.lowest()?;
-            while table.sets[set.index()].has(Bank::CMA) {
+            while table.sets[set.index()].has(SetRecord::CMA) {
                 set = table.off.next_from(set.index() + 1)?;
             }
             set

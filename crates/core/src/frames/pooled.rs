@@ -1,13 +1,13 @@
 //! A policy on [pools](super::pools): what adaptive-buddy and fullest-first have in common, which is all but a rule.
 
 use super::grouped::Grouped;
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::policy::Policy;
 use super::pools::{Choice, KERNEL, Pools, USER};
 use super::request::{Class, Request, SetId};
 use super::store::{Changed, Store};
-use crate::check::Broken;
-use crate::machine::Probe;
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::Probe;
 
 pub(super) type Table<'m> = super::table::Table<'m, Grouped>;
 
@@ -138,7 +138,11 @@ impl<R: Rule> Policy for Pooled<R> {
 /// a neighbouring zone (section 4.1.2), else with users.
 pub(super) fn home<S: Store>(table: &super::table::Table<'_, S>, set: SetId) -> usize {
     let bank = &table.sets[set.index()];
-    if bank.unmovable > 0 || bank.has(Bank::NOMIG) && !bank.has(Bank::CMA) { KERNEL } else { USER }
+    if bank.unmovable > 0 || bank.has(SetRecord::NOMIG) && !bank.has(SetRecord::CMA) {
+        KERNEL
+    } else {
+        USER
+    }
 }
 
 pub(super) fn class_of(number: u8) -> Option<Class> {

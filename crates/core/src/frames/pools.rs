@@ -21,13 +21,13 @@
 //! became hot), in its pool, and into the bucket of its free frames (the hot one: into none, but it knows its bucket);
 //! other sets are linked nowhere.
 
-use super::memory::{Bank, Beside};
+use super::memory::{Beside, SetRecord};
 use super::policy::{free_of, wake};
 use super::pooled::Table;
 use super::request::{Class, ORDERS, Request, SetId};
 use super::store::Changed;
-use crate::machine::{Probe, Step};
 use crate::row::Row;
+use freehold_blocks::probe::{Probe, Step};
 
 mod check;
 
@@ -213,7 +213,7 @@ impl Pools {
     }
 
     /// Puts a set that is in no list of orders at the head of one.
-    fn link(&mut self, sets: &mut [Bank], pool: usize, set: SetId, linked: u8) {
+    fn link(&mut self, sets: &mut [SetRecord], pool: usize, set: SetId, linked: u8) {
         let bank = &mut sets[set.index()];
         bank.linked = linked;
         let Some(order) = linked.checked_sub(1) else { return };
@@ -227,7 +227,7 @@ impl Pools {
     }
 
     /// Takes it out of its list of orders, if it is in any.
-    fn unlink(&mut self, sets: &mut [Bank], pool: usize, set: SetId) {
+    fn unlink(&mut self, sets: &mut [SetRecord], pool: usize, set: SetId) {
         let bank = &mut sets[set.index()];
         let Beside { next, prev } = bank.by_largest;
         let Some(order) = core::mem::take(&mut bank.linked).checked_sub(1) else { return };
@@ -246,7 +246,7 @@ impl Pools {
 
     /// Takes a set out of its bucket, if it is in one, and puts it into another one unless that is 0.
     #[inline(always)]
-    fn move_bucket(&mut self, sets: &mut [Bank], pool: usize, set: SetId, bucket: u8) {
+    fn move_bucket(&mut self, sets: &mut [SetRecord], pool: usize, set: SetId, bucket: u8) {
         let pool = self.pools.at_mut(pool);
         let bank = sets.at_mut(set.index());
         let (old, Beside { next, prev }) = (bank.bucket, bank.beside);
@@ -442,7 +442,7 @@ impl Pools {
             [USER, BRIEF].map(|pool| self.find(table, pool, order, Choice::Emptiest, probe));
         let fits = |set: SetId| {
             let bank = &table.sets[set.index()];
-            table.areas[set.index()].orders >> order != 0 && !bank.has(Bank::CMA)
+            table.areas[set.index()].orders >> order != 0 && !bank.has(SetRecord::CMA)
         };
         let found = found.into_iter().flatten().filter(|&set| fits(set));
         let most = found.max_by_key(|set| table.sets[set.index()].free);
@@ -509,7 +509,7 @@ impl Pools {
         if bank.unmovable != 0 {
             return;
         }
-        if bank.usable() && !bank.has(Bank::NOMIG) && self.others(table, set, KERNEL) {
+        if bank.usable() && !bank.has(SetRecord::NOMIG) && self.others(table, set, KERNEL) {
             self.retag(table, set, USER, probe);
         }
     }

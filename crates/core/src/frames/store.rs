@@ -5,12 +5,12 @@
 //!   grouped  a cache line for 64 frames: bits of the free ones, on two levels, groups in lists      ours
 //! ```
 
-use super::memory::Bank;
+use super::memory::SetRecord;
 use super::request::{Class, Frame, Kind, SetId};
 use super::table::Table;
 use super::zone::Zone;
-use crate::check::Broken;
-use crate::machine::Probe;
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::Probe;
 
 /// What begins at a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +96,7 @@ pub struct Changed {
 impl Changed {
     /// Of that set.
     #[inline(always)]
-    pub(super) fn of(set: SetId, bank: &Bank, relisted: bool) -> Changed {
+    pub(super) fn of(set: SetId, bank: &SetRecord, relisted: bool) -> Changed {
         Changed { set, relisted, free: bank.free, from: bank.from, pool: bank.pool }
     }
 }

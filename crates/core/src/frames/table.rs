@@ -9,14 +9,14 @@
 
 use super::bank_set::Interleave;
 use super::group::Group;
-use super::memory::{Area, Bank, Link, Memory};
+use super::memory::{Area, Link, Memory, SetRecord};
 use super::request::{Class, Frame, Kind, MAX_ORDER, PAGE_BLOCK_ORDER, SetId};
 use super::set_bits::SetBits;
 use super::store::{Begins, Changed, Lengths, Store, present};
 use super::zone::{Needs, SetupError, Zone};
-use crate::machine::Probe;
 use crate::row::Row;
 use core::marker::PhantomData;
+use freehold_blocks::probe::Probe;
 
 /// The frames of a zone and its free blocks.
 pub struct Table<'m, S> {
@@ -33,7 +33,7 @@ pub struct Table<'m, S> {
     pub(super) high_log2: u32,
     page_blocks: &'m mut [u8],
     pub(super) areas: &'m mut [Area],
-    pub(super) sets: &'m mut [Bank],
+    pub(super) sets: &'m mut [SetRecord],
     /// Which sets are off.
     pub(super) off: SetBits,
     free: u32,
@@ -66,7 +66,7 @@ impl<'m, S: Store> Table<'m, S> {
         tags.fill(0);
         page_blocks.fill(Kind::Movable as u8);
         areas.fill(Area::default());
-        sets.fill(Bank::default());
+        sets.fill(SetRecord::default());
         let bank_log2 = zone.bank_frames.trailing_zeros();
         let off = SetBits::default();
         let mut table = Table {
@@ -102,7 +102,7 @@ impl<'m, S: Store> Table<'m, S> {
             self.page_blocks[from as usize..to as usize].fill(Kind::Cma as u8);
             for block in from..to {
                 let set = self.set_of(block << PAGE_BLOCK_ORDER);
-                self.sets[set.index()].flags |= Bank::CMA;
+                self.sets[set.index()].flags |= SetRecord::CMA;
             }
         }
         for bank in 0..self.zone.banks() {
@@ -112,7 +112,7 @@ impl<'m, S: Store> Table<'m, S> {
             let set = &mut self.sets[self.zone.interleave.set_of(bank).index()];
             set.frames += there;
             if there != self.zone.bank_frames {
-                set.flags |= Bank::NOMIG;
+                set.flags |= SetRecord::NOMIG;
             }
         }
     }
@@ -278,10 +278,10 @@ impl<'m, S: Store> Table<'m, S> {
     /// The set is switched off or on; its frames are wholly free.
     pub(super) fn set_off(&mut self, set: SetId, off: bool) {
         let bank = &mut self.sets[set.index()];
-        if bank.has(Bank::OFFLINE) == off {
+        if bank.has(SetRecord::OFFLINE) == off {
             return;
         }
-        bank.flags ^= Bank::OFFLINE;
+        bank.flags ^= SetRecord::OFFLINE;
         if off {
             self.offline += bank.frames;
             self.off.insert(set);

@@ -8,7 +8,7 @@ use super::allocator::{AllocError, Frames, FreeError};
 use super::policy::Policy;
 use super::request::{Class, Frame, Request};
 use super::zone::SetupError;
-use crate::machine::Probe;
+use freehold_blocks::probe::Probe;
 
 /// What a zone is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

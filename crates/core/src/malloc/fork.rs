@@ -154,6 +154,7 @@ impl<M: Machine> NodeHeap<M> {
         cache.slabs.given.set(0);
     }
 
+    #[inline(never)]
     fn salvage_list(&self, cache: &Cache, class: SizeClass, mut block: *mut Block) {
         for _ in 0..LONGEST_LIST {
             if !self.is_loose(cache, class, block.addr()) {
@@ -173,6 +174,7 @@ impl<M: Machine> NodeHeap<M> {
         owned && self.is_free_but_no_bit(address)
     }
 
+    #[inline(never)]
     fn is_free_but_no_bit(&self, address: usize) -> bool {
         self.shared.slab_at(address).is_some_and(|slab| {
             let loose = slab.number(address).is_some_and(|number| !slab.is_free(number));
@@ -182,9 +184,10 @@ impl<M: Machine> NodeHeap<M> {
         })
     }
 
+    #[inline(never)]
     fn set_bit(&self, address: usize) {
         let Some(slab) = self.shared.slab_at(address) else { return };
         let Some(number) = slab.number(address) else { return };
-        slab.give_word(number / 64, 1 << (number % 64));
+        slab.set(number / 64, 1 << (number % 64));
     }
 }

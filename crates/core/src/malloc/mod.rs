@@ -24,20 +24,25 @@
 //! A stack holds its own cache's blocks only (except blocks left over from slabs that others adopted): a block freed by
 //! another thread returns as a bit to its owner, so the allocator never makes two threads write to one cache line.
 //!
-//! [`sharing`](crate::sharing) holds the alternatives, which work with any policy of [`blocks`](crate::blocks): one
+//! `freehold_blocks::sharing` holds the alternatives, which work with any policy of blocks: one
 //! lock, a reader-writer lock, stripes, a heap per thread. The laboratory measures them beside this one.
 
+#[cfg_attr(loom, allow(dead_code, reason = "loom runs what is lock-free"))]
+mod block;
 pub mod decisions;
+#[cfg_attr(loom, allow(dead_code, reason = "loom runs what is lock-free"))]
+mod misuse;
 mod reserve;
 mod slabs;
 pub mod units;
 
+pub use misuse::Misuse;
 pub use reserve::depot;
 pub use slabs::{inbox, vacancy};
+#[cfg(loom)]
+pub use {block::Chain, slabs::slab};
 
 // Under loom only the lock-free parts exist: loom's atomics cannot be statics or mapped memory.
-#[cfg(not(loom))]
-mod block;
 #[cfg(not(loom))]
 pub mod cache;
 #[cfg(not(loom))]
@@ -52,8 +57,6 @@ mod large;
 mod magazines;
 #[cfg(not(loom))]
 mod metered;
-#[cfg(not(loom))]
-mod misuse;
 #[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]
@@ -73,8 +76,6 @@ mod walk;
 pub use cache::{Cache, Freed};
 #[cfg(not(loom))]
 pub use heap::NodeHeap;
-#[cfg(not(loom))]
-pub use misuse::Misuse;
 #[cfg(not(loom))]
 pub use purge::Purged;
 #[cfg(not(loom))]

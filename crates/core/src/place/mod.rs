@@ -26,7 +26,7 @@ mod remote_search;
 
 pub use home::Home;
 pub use load::{Average, Category, Load, Thresholds, UnusableThresholds};
-pub use path::{MAX_STOPS, Path, Stop, UnknownPath};
+pub use path::{MAX_STOPS, Memories, Path, Stop, UnknownPath};
 pub use remote_search::{Effort, MAX_NODES, NodeSet, RemoteSearch};
 
 use core::fmt;

@@ -4,6 +4,7 @@
 //! "ideal" as a step of a path is the whole [`RemoteSearch`](super::RemoteSearch), which may well
 //! end at a node that is not ideal; so it is called `search` here.
 
+use super::{NodeId, NodeSet};
 use core::fmt;
 use core::str::FromStr;
 
@@ -32,6 +33,21 @@ impl Stop {
             Stop::Search => "search",
         }
     }
+}
+
+/// The memories of a machine, as a request asks them on its way along a path.
+pub trait Memories {
+    /// What a memory answers that serves the request.
+    type Found;
+
+    /// Asks the memory of a node.
+    fn node(&mut self, node: NodeId) -> Option<Self::Found>;
+
+    /// Asks the memory that all nodes share; where there are several, the nearest first.
+    fn shared(&mut self) -> Option<Self::Found>;
+
+    /// Asks those nodes that the remote search finds; those of `tried` were asked already.
+    fn search(&mut self, tried: NodeSet) -> Option<Self::Found>;
 }
 
 /// One to three different stops, in order. Written `local>shared>search`.
@@ -64,6 +80,23 @@ impl Path {
     /// The stops, in order.
     pub fn stops(&self) -> &[Stop] {
         self.stops.get(..usize::from(self.len)).unwrap_or(&[])
+    }
+
+    /// Goes along the path for a processor of node `here` until a memory serves; the number of the stop, from 0, and what that
+    /// memory answered. (Sections 4.1.1 and 4.2.1.)
+    pub fn walk<M: Memories>(&self, here: NodeId, memories: &mut M) -> Option<(usize, M::Found)> {
+        let mut tried = NodeSet::default();
+        self.stops().iter().enumerate().find_map(|(number, stop)| {
+            let found = match stop {
+                Stop::Local => {
+                    tried = tried.with(here);
+                    memories.node(here)
+                }
+                Stop::Shared => memories.shared(),
+                Stop::Search => memories.search(tried),
+            };
+            found.map(|found| (number, found))
+        })
     }
 
     /// Whether `stop` is on the path.

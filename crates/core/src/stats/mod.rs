@@ -188,15 +188,17 @@ impl Decimal {
     }
 }
 
-/// Writes strings and numbers one after the other.
+/// Writes strings and numbers one after the other. Never inlined: a report is a thousand calls of few kinds.
 struct Pen<'a>(&'a mut dyn Out);
 
 impl Pen<'_> {
+    #[inline(never)]
     fn text(&mut self, text: &[u8]) -> &mut Self {
         self.0.put(text);
         self
     }
 
+    #[inline(never)]
     fn number(&mut self, value: u64) -> &mut Self {
         self.0.put(Decimal::new(value).as_bytes());
         self
@@ -208,6 +210,7 @@ impl Pen<'_> {
         self.pad(width, decimal.as_bytes())
     }
 
+    #[inline(never)]
     fn pad(&mut self, width: usize, text: &[u8]) -> &mut Self {
         const BLANKS: [u8; 32] = [b' '; 32];
         let missing = width.saturating_sub(text.len());
@@ -217,6 +220,7 @@ impl Pen<'_> {
     }
 
     /// As people read sizes: `12.3 MiB`.
+    #[inline(never)]
     fn size(&mut self, bytes: u64) -> &mut Self {
         const UNITS: [&[u8]; 4] = [b" KiB", b" MiB", b" GiB", b" TiB"];
         if bytes < 1024 {

@@ -18,9 +18,9 @@
 
 mod trie;
 
-use freehold_core::blocks::{Block, BlockHeap, Census, FreeIndex, Granules, Tags, View};
-use freehold_core::check::Broken;
-use freehold_core::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
+use freehold_blocks::{Block, BlockHeap, Census, FreeIndex, Granules, Tags, View};
 use trie::{TREES, Trie, tree_of};
 
 /// Blocks below this many granules (256 B) have exact bins.

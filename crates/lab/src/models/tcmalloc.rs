@@ -22,11 +22,11 @@ mod classes;
 mod pages;
 
 use classes::{CLASSES, PAGE, class_for};
-use freehold_core::align::Align;
-use freehold_core::blocks::Region;
-use freehold_core::check::Broken;
-use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::Region;
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::probe::{Probe, Step};
 use pages::{Pages, Run, RunId};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;

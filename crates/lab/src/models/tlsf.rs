@@ -22,11 +22,11 @@
 
 mod lists;
 
-use freehold_core::align::Align;
-use freehold_core::blocks::{BlockHeap, FreeIndex, Granules, Region, SizeLists, TAG};
-use freehold_core::check::Broken;
-use freehold_core::machine::Probe;
-use freehold_core::policy::{BlockInfo, Distance, Inspect, Policy, Totals};
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::{BlockInfo, Distance, Inspect, Policy, Totals};
+use freehold_blocks::probe::Probe;
+use freehold_blocks::{BlockHeap, FreeIndex, Granules, Region, SizeLists, TAG};
 use lists::ByPayload;
 use std::marker::PhantomData;
 use std::ptr::NonNull;

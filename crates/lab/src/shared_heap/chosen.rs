@@ -1,15 +1,13 @@
 //! The schemes that a process can be served by, and what they stand for.
 
-use super::{HeapError, HeapsUse, number};
+use super::{HeapError, HeapsUse, Parked, number};
 use crate::holdings::Holdings;
 use crate::simulate::Memory;
 use crate::studies::threads::locks::{Metered, Seen};
-use freehold_core::align::Align;
-use freehold_core::blocks::{BestFit, FirstFit, Region};
-use freehold_core::policy::Policy;
-use freehold_core::sharing::{
-    Handle, OneLock, OwnHeap, Owner, Parked, PerThread, Sharing, Striped,
-};
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::Policy;
+use freehold_blocks::sharing::{Handle, OneLock, OwnHeap, Owner, PerThread, Sharing, Striped};
+use freehold_blocks::{BestFit, FirstFit, Region};
 use freehold_os::Linux;
 use std::alloc::Layout;
 use std::cell::UnsafeCell;

@@ -12,7 +12,7 @@
 //! Invariant: a hint changes nothing, and is given only of objects that are alive.
 
 use super::objects::Objects;
-use freehold_core::policy::{Distance, Policy};
+use freehold_blocks::policy::{Distance, Policy};
 use freehold_trace::{Event, Timed};
 use std::ptr::NonNull;
 

@@ -12,10 +12,10 @@ use super::objects::{Object, Objects};
 use super::survey::is_believed;
 use crate::measure::{FragmentationMeter, StepHistogram, Timeline};
 use crate::results::{Kind, Outcome, Point};
-use freehold_core::align::Align;
-use freehold_core::blocks::Region;
-use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{Policy, Totals};
+use freehold_blocks::Region;
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::{Policy, Totals};
+use freehold_blocks::probe::{Probe, Step};
 use freehold_trace::{Event, ObjectId, Request, Tick, Timed};
 use std::ptr::NonNull;
 

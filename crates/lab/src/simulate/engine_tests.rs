@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::simulate::memory::Memory;
-use freehold_core::blocks::{BestFit, GoodFit};
+use freehold_blocks::{BestFit, GoodFit};
 use freehold_trace::Api;
 
 fn request(size: u64) -> Request {
@@ -138,9 +138,9 @@ fn looking_ahead_changes_nothing() {
     events.extend((10..200).map(free));
     let timed: Vec<_> =
         events.iter().zip(0..).map(|(&event, tick)| Timed { tick: Tick(tick), event }).collect();
-    for policy in freehold_core::policy::POLICIES {
+    for policy in freehold_blocks::policy::POLICIES {
         struct Both<'a>(&'a [Event], &'a [Timed]);
-        impl freehold_core::policy::Visitor for Both<'_> {
+        impl freehold_blocks::policy::Visitor for Both<'_> {
             type Out = [Outcome; 2];
             fn visit<P: Policy>(self) -> [Outcome; 2] {
                 let mut memory = Memory::reserve(1 << 18).unwrap();
@@ -152,7 +152,7 @@ fn looking_ahead_changes_nothing() {
             }
         }
         let [one_by_one, ahead] =
-            freehold_core::policy::dispatch(policy.name, Both(&events, &timed)).unwrap();
+            freehold_blocks::policy::dispatch(policy.name, Both(&events, &timed)).unwrap();
         assert_eq!(one_by_one, ahead, "{}", policy.name);
     }
 }

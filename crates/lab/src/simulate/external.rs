@@ -6,7 +6,7 @@
 //! sixteen million and one for every event replayed.
 
 use crate::measure::Timeline;
-use freehold_core::policy::{Policy, Totals};
+use freehold_blocks::policy::{Policy, Totals};
 
 /// Most samples. With 64, as before, the mean of a run was off by up to 3 points, more than policies differ by.
 const MOST: usize = 2048;
@@ -79,9 +79,9 @@ fn walk<P: Policy>(policy: &P, totals: &Totals) -> u64 {
 mod tests {
     use super::*;
     use crate::simulate::memory::Memory;
-    use freehold_core::align::Align;
-    use freehold_core::blocks::Buddy;
-    use freehold_core::policy::{Inspect, POLICIES, Visitor, dispatch};
+    use freehold_blocks::Buddy;
+    use freehold_blocks::align::Align;
+    use freehold_blocks::policy::{Inspect, POLICIES, Visitor, dispatch};
 
     /// Blocks of 112 bytes, every other one free, the last `longest` long; then the free end.
     /// `None` where that does not fit, as it may not for buddies.

@@ -4,7 +4,7 @@
 //! itself for the whole run; and it lies at a multiple of its length rounded up to a power of two,
 //! so that aligned and buddy placement come out the same on every run.
 
-use freehold_core::blocks::Region;
+use freehold_blocks::Region;
 use std::io;
 use std::ptr::{self, NonNull};
 

@@ -6,7 +6,7 @@
 //! Invariant: an entry that is not empty names a payload of the region whose base the table was
 //! made with. A length that does not fit an entry stands in a map beside the table.
 
-use freehold_core::blocks::GRANULE;
+use freehold_blocks::GRANULE;
 use rustc_hash::FxHashMap;
 use std::ptr::NonNull;
 

@@ -1,7 +1,7 @@
 //! Whole replays of small traces written by the tests.
 
 use super::*;
-use freehold_core::policy::POLICIES;
+use freehold_blocks::policy::POLICIES;
 use freehold_trace::{Api, Event, Header, ObjectId, Record, Request, ThreadId, Tick, Writer};
 use std::path::Path;
 

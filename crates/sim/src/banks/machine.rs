@@ -1,7 +1,7 @@
 //! A machine's zones and banks, and the metadata that they need.
 
 use freehold_core::frames::{
-    Admits, Area, Bank, Frame, Frames, Group, Interleave, Link, Memory, Needs, Policy, Role,
+    Admits, Area, Frame, Frames, Group, Interleave, Link, Memory, Needs, Policy, Role, SetRecord,
     SetupError, Zone,
 };
 
@@ -133,7 +133,7 @@ pub struct Metadata {
     groups: Vec<Group>,
     page_blocks: Vec<u8>,
     areas: Vec<Area>,
-    sets: Vec<Bank>,
+    sets: Vec<SetRecord>,
 }
 
 impl Metadata {
@@ -146,7 +146,7 @@ impl Metadata {
             groups: vec![Group::default(); groups],
             page_blocks: vec![0; page_blocks],
             areas: vec![Area::default(); areas],
-            sets: vec![Bank::default(); sets],
+            sets: vec![SetRecord::default(); sets],
         })
     }
 

@@ -4,7 +4,7 @@ use super::machine::{BankMachine, BankMachineError, Metadata};
 use super::pages::Pages;
 use super::sections::{Section, survey};
 use super::workload::{Sink, Trigger};
-use freehold_core::check::Broken;
+use freehold_blocks::check::Broken;
 use freehold_core::frames::migrate::{Eagerness, Migrator};
 use freehold_core::frames::{Frames, Lifetime, Policy, Request, SetId, Zones};
 

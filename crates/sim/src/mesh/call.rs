@@ -3,12 +3,12 @@
 use super::account::Cycles;
 use super::load::{Act, Load};
 use super::run::{Allocator, Event, FIRST, Search, What, World};
-use freehold_core::blocks::Granules;
+use freehold_blocks::Granules;
+use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{
     Answer, Ask, Global, HeapId, HeapSet, Hints, Lazy, Order, PriorityTable, Step, Tile, Walk,
     record_of,
 };
-use freehold_core::policy::Policy;
 use std::cell::Cell;
 
 impl<P: Policy, L: Load> World<'_, P, L> {

@@ -8,8 +8,8 @@
 use super::account::Aftermath;
 use super::load::{Act, Load};
 use super::run::{Event, Message, What, World};
+use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{Answer, Ask, HeapId};
-use freehold_core::policy::Policy;
 
 impl<P: Policy, L: Load> World<'_, P, L> {
     /// Whether `node` has failed.

@@ -2,9 +2,9 @@
 
 use super::load::{Act, Load};
 use super::run::{Allocator, FIRST, What, World};
-use freehold_core::machine::{Probe, Step};
+use freehold_blocks::policy::Policy;
+use freehold_blocks::probe::{Probe, Step};
 use freehold_core::place::mesh::{Answer, HeapId};
-use freehold_core::policy::Policy;
 
 /// Words of metadata that a policy has touched.
 #[derive(Default)]

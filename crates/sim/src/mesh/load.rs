@@ -1,7 +1,7 @@
 //! What the nodes do: the synthetic load, and the contract of any other.
 
 use crate::random::Random;
-use freehold_core::blocks::Granules;
+use freehold_blocks::Granules;
 use freehold_core::place::mesh::{HeapId, Mesh};
 use std::collections::VecDeque;
 

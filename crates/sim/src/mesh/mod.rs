@@ -12,7 +12,7 @@
 //!
 //! Invariant: the simulation decides nothing. Which heap is asked is chosen by
 //! [`place::mesh`](freehold_core::place::mesh), which block by a
-//! [`Policy`](freehold_core::policy::Policy); here they cost time. A run is a function of its setup
+//! [`Policy`](freehold_blocks::policy::Policy); here they cost time. A run is a function of its setup
 //! and load, to the byte.
 //!
 //! Source: Koutras, Anagnostopoulos, Bartzas and Soudris, "Improving Dynamic Memory Allocation on

@@ -19,11 +19,11 @@ use super::costs::{Costs, OutOfRange};
 use super::load::{Act, Load};
 use super::network::Network;
 use super::sites::{BadHeaps, Sites};
+use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{
     Answer, Ask, Batch, Gate, Global, HeapId, HeapSet, Hint, Lazy, MAX_BATCH, Mesh, Order,
     PriorityTable, Summary, level,
 };
-use freehold_core::policy::Policy;
 use std::collections::VecDeque;
 
 /// Which allocator.

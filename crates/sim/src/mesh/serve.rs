@@ -3,10 +3,10 @@
 use super::costs::Costs;
 use super::load::{Act, Load};
 use super::run::{Allocator, Event, Message, What, World};
+use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{
     Answer, Ask, Batch, HeapId, Hint, Hints, Order, Pass, Tile, level,
 };
-use freehold_core::policy::Policy;
 
 impl<P: Policy, L: Load> World<'_, P, L> {
     /// Gives the command at `at`; it is on its way when it has been given, and is waited for.

@@ -1,12 +1,12 @@
-//! The heaps themselves: policies of core's over the memory of the nodes, one address range over all.
+//! The heaps themselves: policies of `freehold-blocks` over the memory of the nodes, one address range over all.
 
 use crate::region::SimMemory;
-use freehold_core::align::Align;
-use freehold_core::blocks::Granules;
-use freehold_core::check::Broken;
-use freehold_core::machine::Probe;
+use freehold_blocks::Granules;
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::Policy;
+use freehold_blocks::probe::Probe;
 use freehold_core::place::mesh::{BadMap, HeapId, MAX_PAGE, Pages, SpaceMap};
-use freehold_core::policy::Policy;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 

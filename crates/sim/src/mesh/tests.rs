@@ -1,7 +1,7 @@
 //! Whole runs: the same again, every cycle accounted for, nothing lost, nothing refused in vain.
 
 use super::*;
-use freehold_core::blocks::FirstFit;
+use freehold_blocks::FirstFit;
 use freehold_core::place::mesh::{HeapId, Order};
 use std::collections::VecDeque;
 

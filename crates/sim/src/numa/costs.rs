@@ -5,7 +5,7 @@
 //! node; a step of computation costs the same everywhere. The table is data, not measurement.
 
 use super::machine::{Machine, Memory};
-use freehold_core::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 use freehold_core::place::NodeId;
 
 /// The most that anything may cost: a second. Sums stay below 2^64 ns for any possible study.

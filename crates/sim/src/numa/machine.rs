@@ -1,6 +1,6 @@
 //! Capacities and distances.
 
-use freehold_core::blocks::MAX_REGION;
+use freehold_blocks::MAX_REGION;
 use freehold_core::place::{MAX_NODES, NodeId};
 
 /// The longest memory of a simulated machine, in bytes.

@@ -9,12 +9,12 @@ use super::costs::{Costs, Meter};
 use super::machine::{Machine, Memory};
 use super::requests::{Background, Request};
 use crate::region::SimMemory;
-use freehold_core::align::Align;
-use freehold_core::blocks::Region;
+use freehold_blocks::Region;
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::{Policy, Totals};
 use freehold_core::place::{
-    Average, Effort, Load, NodeId, NodeSet, Path, RemoteSearch, Stop, Thresholds,
+    Average, Effort, Load, Memories, NodeId, NodeSet, Path, RemoteSearch, Stop, Thresholds,
 };
-use freehold_core::policy::{Policy, Totals};
 use std::ptr::NonNull;
 
 /// Everything but the policy and the requests.
@@ -38,7 +38,7 @@ pub struct Setup<'a> {
 
 /// The memories of a machine, as memory: taken once, used for one run after the other.
 #[derive(Debug, Default)]
-pub struct Bank(Vec<SimMemory>);
+pub struct Backing(Vec<SimMemory>);
 
 /// A run that could not begin.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -114,14 +114,14 @@ pub trait Watch {
 /// # Errors
 /// See [`NoRoom`].
 pub fn run<P: Policy>(
-    bank: &mut Bank,
+    backing: &mut Backing,
     setup: &Setup<'_>,
     requests: &[Request],
     make: impl Fn(Region) -> Option<P>,
     watch: &mut impl Watch,
 ) -> Result<(), NoRoom> {
-    bank.fit(setup.machine)?;
-    let mut world = World::new(bank, setup, requests.len(), make)?;
+    backing.fit(setup.machine)?;
+    let mut world = World::new(backing, setup, requests.len(), make)?;
     for (i, request) in requests.iter().enumerate() {
         world.free_due(i, watch);
         let seen = world.serve(i, request);
@@ -130,7 +130,7 @@ pub fn run<P: Policy>(
     Ok(())
 }
 
-impl Bank {
+impl Backing {
     /// Memory for each of the machine's memories.
     fn fit(&mut self, machine: &Machine) -> Result<(), NoRoom> {
         let wanted: Vec<u64> = machine.memories().map(|memory| machine.capacity(memory)).collect();
@@ -190,16 +190,16 @@ struct World<'a, P> {
 
 impl<'a, P: Policy> World<'a, P> {
     fn new(
-        bank: &mut Bank,
+        backing: &mut Backing,
         setup: &'a Setup<'a>,
         requests: usize,
         make: impl Fn(Region) -> Option<P>,
     ) -> Result<Self, NoRoom> {
         let mut sites = Vec::new();
-        for (memory, sim) in setup.machine.memories().zip(&mut bank.0) {
+        for (memory, sim) in setup.machine.memories().zip(&mut backing.0) {
             let capacity = sim.len();
             // SAFETY: policies of earlier runs are gone, for `run` returns only after its world is
-            // dropped; this one's are dropped then, too, while the bank lives on.
+            // dropped; this one's are dropped then, too, while the backing lives on.
             let region = unsafe { sim.region() };
             let policy = region.and_then(&make).ok_or(NoRoom::Policy { memory, capacity })?;
             sites.push(Site { policy, totals: Totals::default(), live: 0, external: 0.0 });
@@ -247,7 +247,8 @@ impl<'a, P: Policy> World<'a, P> {
     fn serve<'r>(&mut self, id: usize, request: &'r Request) -> Seen<'r> {
         let mut trip = Trip { ns: self.setup.costs.request_ns, ..Trip::default() };
         let path = self.setup.path;
-        let found = path.stops().iter().find_map(|stop| self.stop(*stop, request, &mut trip));
+        let mut asking = Asking { run: self, request, trip: &mut trip };
+        let found = path.walk(request.node, &mut asking).map(|(_, found)| found);
         if let Some((site, payload)) = found {
             self.keep(id, request, site, payload);
         }
@@ -259,38 +260,6 @@ impl<'a, P: Policy> World<'a, P> {
             ns: trip.ns,
             state: self.state(),
         }
-    }
-
-    /// One stop of the path.
-    fn stop(
-        &mut self,
-        stop: Stop,
-        request: &Request,
-        trip: &mut Trip,
-    ) -> Option<(usize, NonNull<u8>)> {
-        match stop {
-            Stop::Local => self.ask(request.node.index(), request, trip),
-            Stop::Shared => self.ask(self.sites.len() - 1, request, trip),
-            Stop::Search => self.search(request, trip),
-        }
-    }
-
-    fn search(&mut self, request: &Request, trip: &mut Trip) -> Option<(usize, NonNull<u8>)> {
-        let Setup { effort, thresholds, machine, costs, .. } = *self.setup;
-        let loads: Vec<Load> = self.sites.iter().map(Site::load).collect();
-        let nodes = machine.nodes();
-        let search = RemoteSearch {
-            loads: &loads[..nodes],
-            distances: machine.hops_from(request.node),
-            average: Average::of(loads.iter().copied()),
-            thresholds,
-            here: request.node,
-        };
-        trip.ns += costs.load_ns * loads.len() as u64;
-        trip.steps += loads.len() as u64;
-        // What a complete search is for is memory that was not tried yet.
-        let tried = if effort == Effort::Complete { trip.tried } else { NodeSet::default() };
-        search.order(effort, tried).find_map(|node| self.ask(node.index(), request, trip))
     }
 
     /// Asks the policy of one memory for the block.
@@ -305,9 +274,6 @@ impl<'a, P: Policy> World<'a, P> {
         let payload = self.sites[site].policy.alloc(asked, Align::ONE, &mut meter);
         trip.steps += meter.steps();
         trip.ns += meter.ns(self.setup.costs, self.touch_ns(request.node, site));
-        if let Some(node) = NodeId::new(site).filter(|_| site < self.setup.machine.nodes()) {
-            trip.tried = trip.tried.with(node);
-        }
         if payload.is_none() {
             trip.room_enough |= self.sites[site].totals.free >= request.size + HEADER;
         }
@@ -354,13 +320,48 @@ fn told(setup: &Setup<'_>) -> Vec<usize> {
     (0..most).collect()
 }
 
+/// A request asks memory after memory.
+struct Asking<'a, 'b, P> {
+    run: &'a mut World<'b, P>,
+    request: &'a Request,
+    trip: &'a mut Trip,
+}
+
+impl<P: Policy> Memories for Asking<'_, '_, P> {
+    type Found = (usize, NonNull<u8>);
+
+    fn node(&mut self, node: NodeId) -> Option<Self::Found> {
+        self.run.ask(node.index(), self.request, self.trip)
+    }
+
+    fn shared(&mut self) -> Option<Self::Found> {
+        self.run.ask(self.run.sites.len() - 1, self.request, self.trip)
+    }
+
+    fn search(&mut self, tried: NodeSet) -> Option<Self::Found> {
+        let Setup { effort, thresholds, machine, costs, .. } = *self.run.setup;
+        let loads: Vec<Load> = self.run.sites.iter().map(Site::load).collect();
+        let search = RemoteSearch {
+            loads: &loads[..machine.nodes()],
+            distances: machine.hops_from(self.request.node),
+            average: Average::of(loads.iter().copied()),
+            thresholds,
+            here: self.request.node,
+        };
+        self.trip.ns += costs.load_ns * loads.len() as u64;
+        self.trip.steps += loads.len() as u64;
+        // What a complete search is for is memory that was not tried yet.
+        let tried = if effort == Effort::Complete { tried } else { NodeSet::default() };
+        search.order(effort, tried).find_map(|node| self.node(node))
+    }
+}
+
 /// One request's way along the path.
 #[derive(Default)]
 struct Trip {
     ns: u64,
     steps: u64,
     room_enough: bool,
-    tried: NodeSet,
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Whether a zone's pools agree with its sets.
 
-use super::super::memory::{Bank, Beside};
+use super::super::memory::{Beside, SetRecord};
 use super::super::pooled::Table;
 use super::super::request::{ORDERS, SetId};
 use super::{BUCKETS, POOLS, Pools};
-use crate::check::Broken;
+use freehold_blocks::check::Broken;
 
 impl Pools {
     /// Compares links with areas and counts. O(sets).
@@ -37,7 +37,7 @@ impl Pools {
     fn check_lists(&self, table: &Table<'_>, number: usize) -> Result<(), Broken> {
         let pool = &self.pools[number];
         for order in 0..ORDERS {
-            let of = |bank: &Bank| {
+            let of = |bank: &SetRecord| {
                 usize::from(bank.pool) == number && usize::from(bank.linked) == order + 1
             };
             let expected = table.sets.iter().filter(|bank| of(bank)).count();
@@ -53,7 +53,7 @@ impl Pools {
             )?;
         }
         for bucket in 0..usize::from(BUCKETS) {
-            let of = |&(index, bank): &(usize, &Bank)| {
+            let of = |&(index, bank): &(usize, &SetRecord)| {
                 let in_pool =
                     usize::from(bank.pool) == number && usize::from(pool.hot) != index + 1;
                 in_pool && usize::from(bank.bucket) == bucket + 1

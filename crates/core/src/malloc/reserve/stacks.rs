@@ -57,9 +57,9 @@ impl Reserve {
 
     /// Whether it holds no block.
     pub fn is_empty(&self) -> bool {
-        self.depots.iter().all(Depot::is_empty)
-            && self.spare.iter().all(|spare| spare.get().is_null())
-            && self.parcels.is_empty()
+        let holds =
+            |class| !self.depots.at(class).is_empty() || !self.spare.at(class).get().is_null();
+        self.parcels.is_empty() && !(0..CLASSES).any(holds)
     }
 
     /// Whether blocks of a class can carry a magazine's header; else only the spare stack keeps them.

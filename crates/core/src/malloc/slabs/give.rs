@@ -91,17 +91,11 @@ pub fn give_word<M: Machine>(
     bits: u64,
     len: u32,
 ) -> Result<(), Misuse> {
-    // Once its bits are set the slab may be retired and its unit reused: ask before.
-    let ticket = slab.vacancy.add(len);
-    let blocks = slab.blocks();
     if by.is_none() {
         // The purger waited already: no need to wait for the slab to rest.
-        slab.seen.store(slab.vacancy.free() as u16, Ordering::Relaxed);
+        slab.seen.store((slab.vacancy.free() + len) as u16, Ordering::Relaxed);
     }
-    if slab.give_word(at, bits) != 0 {
-        return Err(Misuse::DoubleFree);
-    }
-    if slab.vacancy.announce(ticket, blocks) {
+    if slab.give(at, bits, len)? {
         Slabs::queue(shared, by, slab);
     }
     Ok(())

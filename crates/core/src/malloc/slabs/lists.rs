@@ -179,11 +179,8 @@ impl Slabs {
 
     /// Gives a listed slab back to the units if all its blocks are free.
     fn retire<M: Machine>(&self, shared: &Shared<M>, slab: &Slab) {
-        if !slab.claim_all() {
+        if !slab.end() {
             return;
-        }
-        if !slab.vacancy.retire() {
-            return slab.unclaim(slab.word_count());
         }
         self.unlink(slab);
         tag_of(shared, slab, |tag| tag.store(0, Ordering::Relaxed));
@@ -232,10 +229,9 @@ impl Slabs {
     fn retire_unlisted<M: Machine>(&self, shared: &Shared<M>, slab: &Slab, at_once: bool) -> bool {
         let free = slab.vacancy.free();
         let rested = at_once || slab.seen.load(Ordering::Relaxed) & !NOTHING_MORE == free as u16;
-        if !rested || free != slab.blocks() || slab.vacancy.is_listed() || !slab.claim_all() {
+        if !rested || !slab.end_unlisted() {
             return false;
         }
-        slab.vacancy.retire_queued();
         tag_of(shared, slab, |tag| tag.store(0, Ordering::Relaxed));
         shared.units.give_rested(&shared.machine, slab.base(), 1);
         self.owned.fetch_sub(1, Ordering::Relaxed);

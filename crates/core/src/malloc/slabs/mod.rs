@@ -22,7 +22,6 @@ mod give;
 pub mod inbox;
 #[cfg(not(loom))]
 mod lists;
-#[cfg(not(loom))]
 pub mod slab;
 #[cfg(not(loom))]
 pub mod sparse;

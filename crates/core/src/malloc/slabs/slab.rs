@@ -11,7 +11,8 @@
 use super::inbox::Linked;
 use super::vacancy::Vacancy;
 use crate::malloc::block::{Block, Chain};
-use crate::malloc::units::region::{DESCRIPTOR, Region};
+use crate::malloc::misuse::Misuse;
+use crate::malloc::units::region::Region;
 use crate::malloc::units::{UNIT, UNIT_SHIFT};
 use crate::row::Row;
 use crate::size_class::SizeClass;
@@ -24,9 +25,11 @@ use core::sync::atomic::{AtomicU16, Ordering, compiler_fence};
 /// The descriptor of a unit that is a slab.
 #[repr(C)]
 pub struct Slab {
+    /// How many of its blocks are free, and who knows.
     pub vacancy: Vacancy,
     /// Neighbours in the owner's list of the class.
     pub next: Cell<*mut Slab>,
+    /// See `next`.
     pub prev: Cell<*mut Slab>,
     news: AtomicPtr<Slab>,
     bits: Cell<*const AtomicU64>,
@@ -52,7 +55,7 @@ pub struct Slab {
 const INLINE: usize = 512;
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slab>() == DESCRIPTOR);
+const _: () = assert!(size_of::<Slab>() == crate::malloc::units::region::DESCRIPTOR);
 
 // SAFETY: `link` is `news`, which only the inbox uses.
 unsafe impl Linked for Slab {
@@ -62,6 +65,29 @@ unsafe impl Linked for Slab {
 }
 
 impl Slab {
+    /// What zero is without loom.
+    #[cfg(loom)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Slab {
+        Slab {
+            vacancy: Vacancy::new(),
+            next: Cell::new(ptr::null_mut()),
+            prev: Cell::new(ptr::null_mut()),
+            news: AtomicPtr::new(ptr::null_mut()),
+            bits: Cell::new(ptr::null()),
+            base: Cell::new(0),
+            class: Cell::new(0),
+            cursor: Cell::new(0),
+            blocks: Cell::new(0),
+            purged: AtomicU16::new(0),
+            seen: AtomicU16::new(0),
+            unmarked: AtomicU16::new(0),
+            careful: Cell::new(0),
+            _room: 0,
+            inline_bits: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
     /// The offset of `blocks`, in bytes, for a reader from outside.
     pub const BLOCKS_AT: usize = core::mem::offset_of!(Slab, blocks);
 
@@ -193,16 +219,52 @@ impl Slab {
         }
     }
 
-    /// Sets the bits in `given` of word `at`; the answer has those that were set already: blocks
-    /// given twice. The caller has added them to the vacancy, and announces afterwards.
+    /// Gives `len` blocks back, those whose bits are set in `bits` of word `at`. `true`: the caller has to put the slab into
+    /// its owner's inbox. Any thread.
     #[inline]
-    pub fn give_word(&self, at: usize, given: u64) -> u64 {
+    pub fn give(&self, at: usize, bits: u64, len: u32) -> Result<bool, Misuse> {
+        // Once its bits are set the slab may be retired and its unit reused: ask before.
+        let ticket = self.vacancy.add(len);
+        let blocks = self.blocks();
+        if self.set(at, bits) != 0 {
+            return Err(Misuse::DoubleFree);
+        }
+        Ok(self.vacancy.announce(ticket, blocks))
+    }
+
+    /// Its owner ends the slab, if all its blocks are free and it is not queued.
+    pub fn end(&self) -> bool {
+        if !self.claim_all() {
+            return false;
+        }
+        let ended = self.vacancy.retire();
+        if !ended {
+            self.unclaim(self.word_count());
+        }
+        ended
+    }
+
+    /// Who took the slab from its owner's inbox ends it in the owner's place, if that has unlisted it and all its blocks are
+    /// free.
+    pub fn end_unlisted(&self) -> bool {
+        let idle = self.vacancy.free() == self.blocks() && !self.vacancy.is_listed();
+        let ended = idle && self.claim_all();
+        if ended {
+            self.vacancy.retire_queued();
+        }
+        ended
+    }
+
+    /// Sets the bits in `given` of word `at`; the answer has those that were set already: blocks
+    /// given twice.
+    #[inline]
+    pub fn set(&self, at: usize, given: u64) -> u64 {
         // Release pairs with the Acquire of whoever takes the blocks.
         self.words().at(at).fetch_or(given, Ordering::AcqRel) & given
     }
 
     /// Claims every block, if all are free; else changes nothing.
-    pub fn claim_all(&self) -> bool {
+    fn claim_all(&self) -> bool {
         let words = self.words();
         for (at, word) in words.iter().enumerate() {
             let full = self.full(at);
@@ -215,7 +277,7 @@ impl Slab {
     }
 
     /// Sets all bits of the first `words` words again; their count was never withdrawn.
-    pub fn unclaim(&self, words: usize) {
+    fn unclaim(&self, words: usize) {
         for at in 0..words {
             self.words().at(at).fetch_or(self.full(at), Ordering::AcqRel);
         }
@@ -288,6 +350,7 @@ pub fn number_in(class: SizeClass, address: usize) -> Option<usize> {
 /// Blocks of one slab that the purger holds. All-zero is none. Where a forked child finds them: a block is here as long as
 /// its bit is not set (but for the moment between two instructions, in which it is nowhere).
 pub struct Held {
+    /// Of which slab; null for none.
     pub slab: *const Slab,
     /// One bit a block.
     pub bits: [u64; UNIT / 16 / 64],
@@ -296,6 +359,7 @@ pub struct Held {
 }
 
 impl Held {
+    /// Nothing.
     pub const NONE: Held = Held { slab: ptr::null(), bits: [0; UNIT / 16 / 64], len: 0 };
 
     /// Nothing is held yet, and what will be is of `slab`.
@@ -309,7 +373,7 @@ impl Held {
             let bits = core::mem::take(word);
             if bits != 0 {
                 compiler_fence(Ordering::Release);
-                slab.give_word(at, bits);
+                slab.set(at, bits);
             }
         }
         (self.slab, self.len) = (ptr::null(), 0);

@@ -17,7 +17,8 @@ mod question;
 use super::BANK;
 use crate::machine::{Nodes, Room, Survey};
 use crate::place::{
-    Average, Effort, Home, Load, MAX_NODES, NodeId, NodeSet, RemoteSearch, Stop, Thresholds,
+    Average, Effort, Home, Load, MAX_NODES, Memories, NodeId, NodeSet, RemoteSearch, Stop,
+    Thresholds,
 };
 
 pub use question::{Answer, Question};
@@ -194,20 +195,9 @@ impl Supply {
             return (banks > 0).then(|| self.accept(here, (here, banks), want, true));
         }
         let survey = self.survey(nodes, here)?;
-        let path = nodes.path();
-        let mut open = survey.usable.without(self.closed);
-        for (at, stop) in path.stops().iter().enumerate() {
-            let (found, seen) = match stop {
-                Stop::Local => (Some(here), NodeSet::default().with(here)),
-                Stop::Shared => (nearest(&survey, open), survey.shared),
-                Stop::Search => (remote(&survey, here, open), NodeSet::default()),
-            };
-            let found = found.filter(|&node| open.contains(node));
-            let found = found.map(|node| (node, banks_of(&survey, node)));
-            if let Some(found @ (_, 1..)) = found {
-                return Some(self.accept(here, found, want, at == 0));
-            }
-            open = open.without(seen);
+        let mut open = Open { survey: &survey, here, nodes: survey.usable.without(self.closed) };
+        if let Some((stop, node)) = nodes.path().walk(here, &mut open) {
+            return Some(self.accept(here, (node, banks_of(&survey, node)), want, stop == 0));
         }
         // The path of a home that is closed may lead nowhere: then the nearest that is open.
         let node = self.nearest_open(here, &survey, 1)?;
@@ -293,27 +283,48 @@ fn banks_of(survey: &Survey, node: NodeId) -> u32 {
     banks_in(Some(survey.rooms.get(node.index()).copied().unwrap_or_default()))
 }
 
-/// The nearest of the open nodes without processors that has room.
-fn nearest(survey: &Survey, open: NodeSet) -> Option<NodeId> {
-    let shared = survey.shared.without(open.complement());
-    let roomy = shared.iter().filter(|&node| banks_of(survey, node) > 0);
-    roomy.min_by_key(|node| survey.distances.get(node.index()).copied())
+/// The nodes that give memory, as seen from one.
+struct Open<'a> {
+    survey: &'a Survey,
+    here: NodeId,
+    nodes: NodeSet,
 }
 
-/// The paper's search among the open nodes with processors, until one has room.
-fn remote(survey: &Survey, here: NodeId, open: NodeSet) -> Option<NodeId> {
-    let load = |room: Room| Load::of(room.capacity.saturating_sub(room.free), room.capacity);
-    let loads = survey.rooms.map(load);
-    let all = survey.usable.iter().filter_map(|node| loads.get(node.index()).copied());
-    let search = RemoteSearch {
-        loads: &loads,
-        distances: &survey.distances,
-        average: Average::of(all),
-        thresholds: Thresholds::PAPER,
-        here,
-    };
-    let tried = open.without(survey.shared).complement();
-    search.order(Effort::Complete, tried).find(|&node| banks_of(survey, node) > 0)
+impl Open<'_> {
+    fn has_room(&self, node: NodeId) -> bool {
+        self.nodes.contains(node) && banks_of(self.survey, node) > 0
+    }
+}
+
+impl Memories for Open<'_> {
+    type Found = NodeId;
+
+    fn node(&mut self, node: NodeId) -> Option<NodeId> {
+        self.has_room(node).then_some(node)
+    }
+
+    /// The nearest of the nodes without processors.
+    fn shared(&mut self) -> Option<NodeId> {
+        let roomy = self.survey.shared.iter().filter(|&node| self.has_room(node));
+        roomy.min_by_key(|node| self.survey.distances.get(node.index()).copied())
+    }
+
+    /// The paper's search among the nodes with processors, until one has room.
+    fn search(&mut self, tried: NodeSet) -> Option<NodeId> {
+        let survey = self.survey;
+        let load = |room: Room| Load::of(room.capacity.saturating_sub(room.free), room.capacity);
+        let loads = survey.rooms.map(load);
+        let all = survey.usable.iter().filter_map(|node| loads.get(node.index()).copied());
+        let search = RemoteSearch {
+            loads: &loads,
+            distances: &survey.distances,
+            average: Average::of(all),
+            thresholds: Thresholds::PAPER,
+            here: self.here,
+        };
+        let tried = self.nodes.without(survey.shared).without(tried).complement();
+        search.order(Effort::Complete, tried).find(|&node| self.has_room(node))
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! A search for a block is a plain step machine: it says whom to ask for what, is told the answer,
 //! and says the next step. It holds no heap, no clock and no queue, so that the same code drives a
 //! simulated mesh and a heap that processes share. Whoever drives it carries the messages and performs
-//! what the [`Gate`] of the asked heap lets through on a [`Policy`](crate::policy::Policy).
+//! what the [`Gate`] of the asked heap lets through on a [`Policy`](freehold_blocks::policy::Policy).
 //!
 //! Invariant: a search ends with [`Step::Full`] only after every heap that it may use has itself
 //! answered [`Answer::Full`] to it. A busy heap or an old hint is never taken for a full one.

@@ -12,7 +12,7 @@
 //!
 //! Invariant: `last` is within `used`; every used granule belongs to the block that ends at the next `last`.
 
-use crate::check::Broken;
+use freehold_blocks::check::Broken;
 
 /// The most pages that one node borrows.
 pub const MAX_PAGES: usize = 8;

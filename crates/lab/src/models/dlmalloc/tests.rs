@@ -1,8 +1,8 @@
 //! The model's pictures: what dlmalloc would do, block by block.
 
 use super::*;
-use freehold_core::align::Align;
-use freehold_core::policy::Inspect;
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::Inspect;
 use freehold_testkit::{ShadowHeap, SimRegion};
 
 /// A heap in which used blocks of these gross lengths lie side by side, named from 0.

@@ -12,9 +12,9 @@
 //!
 //! The depth is at most the number of bits, 64, whatever the blocks.
 
-use freehold_core::blocks::{Block, Census, Granules, Tags, View};
-use freehold_core::check::Broken;
-use freehold_core::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
+use freehold_blocks::{Block, Census, Granules, Tags, View};
 
 /// Two tries a doubling from 256 B on; the last holds all above.
 pub const TREES: usize = 32;

@@ -4,7 +4,7 @@
 //! the youngest and from 128 on the lowest (as gperftools' lists and set do), and what is left of
 //! it stays free. Invariant: every page belongs to one run, and no two neighbours are free.
 
-use freehold_core::machine::{Probe, Step};
+use freehold_blocks::probe::{Probe, Step};
 use std::collections::BTreeSet;
 
 /// Lists of exact lengths end here.

@@ -3,9 +3,9 @@
 //! The core's lists (`good_fit`) are of the whole block's. The difference is which requests begin a class: with a
 //! header of 16 B, blocks for 1,024 B are the least of theirs and are found without rounding, as powers of two should be.
 
-use freehold_core::blocks::{Block, Census, FreeIndex, Granules, LongestTwo, Tags, View};
-use freehold_core::check::Broken;
-use freehold_core::machine::{Probe, Step};
+use freehold_blocks::check::Broken;
+use freehold_blocks::probe::{Probe, Step};
+use freehold_blocks::{Block, Census, FreeIndex, Granules, LongestTwo, Tags, View};
 
 const COLUMNS_LOG2: u32 = 5;
 const COLUMNS: usize = 1 << COLUMNS_LOG2;

@@ -2,8 +2,8 @@
 
 use super::{Asks, Masmano, Specified, Tlsf, Tlsf31, Tlsf246};
 use crate::simulate::Memory;
-use freehold_core::align::Align;
-use freehold_core::policy::{Inspect, Policy};
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::{Inspect, Policy};
 
 /// The addresses, as one number, of a made-up program of 20,000 calls, which the libraries' driver runs, too.
 fn addresses<P: Policy>() -> u64 {

@@ -1,6 +1,8 @@
 //! Table 4.2, ours: what a zone of 64 banks takes besides the metadata of its frames.
 
-use freehold_core::frames::{Area, Bank, Frame, Frames, POLICIES, Policy, Visitor, Zone, dispatch};
+use freehold_core::frames::{
+    Area, Frame, Frames, POLICIES, Policy, SetRecord, Visitor, Zone, dispatch,
+};
 use serde::Serialize;
 
 /// Bytes of a policy's structures.
@@ -23,7 +25,7 @@ impl Visitor for Measure {
         let zone = Zone::new(Frame(0), 64 << 16, 1 << 16);
         let needs = Frames::<P>::needs(&zone).ok()?;
         let own = size_of::<Frames<'static, P>>();
-        Some((own, own + needs.areas * size_of::<Area>() + needs.sets * size_of::<Bank>()))
+        Some((own, own + needs.areas * size_of::<Area>() + needs.sets * size_of::<SetRecord>()))
     }
 }
 

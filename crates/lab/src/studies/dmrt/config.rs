@@ -5,7 +5,7 @@ use super::stream::{Stream, StreamError};
 use crate::human;
 use crate::models;
 use crate::studies::settings::{Settings, SettingsError};
-use freehold_core::blocks::{DmrtParams, LargeFit};
+use freehold_blocks::{DmrtParams, LargeFit};
 use freehold_core::place::{Effort, Path, Thresholds};
 use freehold_sim::numa::{Costs, Draw, Generator, Lifetimes, Machine, Memory, SizeClass};
 use serde::Deserialize;

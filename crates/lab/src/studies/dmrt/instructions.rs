@@ -9,11 +9,11 @@
 use super::config::{Case, Plan};
 use super::measure::Row;
 use super::tables::{self, Banks, RunError};
-use freehold_core::align::Align;
-use freehold_core::blocks::Region;
-use freehold_core::check::Broken;
-use freehold_core::machine::{Probe, Step};
-use freehold_core::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::Region;
+use freehold_blocks::align::Align;
+use freehold_blocks::check::Broken;
+use freehold_blocks::policy::{BlockInfo, Inspect, Policy, Totals};
+use freehold_blocks::probe::{Probe, Step};
 use freehold_stepper::Stepper;
 use serde::Serialize;
 use std::cell::RefCell;

@@ -4,11 +4,11 @@ use super::config::{DMRT, Plan};
 use super::instructions::Counted;
 use crate::measure::{FragmentationMeter, StepHistogram};
 use crate::models;
-use freehold_core::blocks::{BlockHeap, DmrtLists};
+use freehold_blocks::policy::{Policy, Visitor};
+use freehold_blocks::{BlockHeap, DmrtLists};
 use freehold_core::place::Path;
-use freehold_core::policy::{Policy, Visitor};
 use freehold_sim::numa::{
-    self, Background, Bank, Machine, Memory, NoRoom, Request, Seen, Setup, Watch,
+    self, Background, Backing, Machine, Memory, NoRoom, Request, Seen, Setup, Watch,
 };
 use freehold_stepper::Stepper;
 use serde::Serialize;
@@ -83,7 +83,7 @@ pub struct Run<'a> {
     /// The requests.
     pub requests: &'a [Request],
     /// Memory to simulate with.
-    pub bank: &'a mut Bank,
+    pub backing: &'a mut Backing,
     /// Who counts instructions in place of steps, if somebody does.
     pub stepper: Option<&'a RefCell<Stepper>>,
 }
@@ -105,7 +105,7 @@ impl Run<'_> {
 
     fn with<P: Policy>(
         self,
-        make: impl Fn(freehold_core::blocks::Region) -> Option<P>,
+        make: impl Fn(freehold_blocks::Region) -> Option<P>,
     ) -> Result<Row, NoRoom> {
         let plan = self.plan;
         let setup = Setup {
@@ -119,10 +119,10 @@ impl Run<'_> {
         };
         let mut meter = Meter::new(self.allocator, self.path);
         match self.stepper {
-            None => numa::run(self.bank, &setup, self.requests, make, &mut meter)?,
+            None => numa::run(self.backing, &setup, self.requests, make, &mut meter)?,
             Some(stepper) => {
                 let make = |region| Some(Counted::of(make(region)?, stepper));
-                numa::run(self.bank, &setup, self.requests, make, &mut meter)?;
+                numa::run(self.backing, &setup, self.requests, make, &mut meter)?;
             }
         }
         Ok(meter.finish())

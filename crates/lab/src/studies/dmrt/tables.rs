@@ -9,7 +9,7 @@ use super::metrics::{METRICS, Metric};
 use super::published::{self, Published};
 use crate::simulate::crew;
 use crate::studies::statistics::Summary;
-use freehold_sim::numa::{Bank, NoRoom};
+use freehold_sim::numa::{Backing, NoRoom};
 use freehold_stepper::Stepper;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -123,7 +123,7 @@ pub fn run(
 }
 
 /// Memory for DmRT's machine and for that of existing allocators.
-pub type Banks = [Bank; 2];
+pub type Banks = [Backing; 2];
 
 fn locked(banks: &Mutex<Vec<Banks>>) -> std::sync::MutexGuard<'_, Vec<Banks>> {
     banks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -163,7 +163,7 @@ pub fn attempt(
             machine: machines[which],
             background: &backgrounds[which],
             requests: &requests,
-            bank: &mut banks[which],
+            backing: &mut banks[which],
             stepper,
         };
         let row = run.measure().map_err(|why| RunError::NoRoom { allocator, why })?;

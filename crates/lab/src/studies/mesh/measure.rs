@@ -5,8 +5,8 @@ use super::improve::{self, Improvement};
 use crate::models;
 use crate::simulate::crew;
 use crate::studies::statistics::Summary;
+use freehold_blocks::policy::{Policy, Visitor};
 use freehold_core::place::mesh::{Mesh, Order};
-use freehold_core::policy::{Policy, Visitor};
 use freehold_sim::mesh::{
     Allocator, BadRun, Failure, Program, ProgramLoad, Run, Setup, Synthetic, SyntheticLoad, run,
 };

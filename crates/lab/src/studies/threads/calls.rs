@@ -1,8 +1,8 @@
 //! What a thread of an experiment calls: the handle of a shared heap, a bare policy, malloc.
 
-use freehold_core::align::Align;
-use freehold_core::policy::Policy;
-use freehold_core::sharing::Handle;
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::Policy;
+use freehold_blocks::sharing::Handle;
 use std::ptr::NonNull;
 
 /// An allocator as one thread sees it.

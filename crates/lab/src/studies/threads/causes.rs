@@ -10,7 +10,7 @@ use super::results::Results;
 use super::rows::On;
 use super::tables::{AtAllocations, AtIterations, Calls, Curve, Growth, Series, Sweep};
 use crate::human;
-use freehold_core::blocks::GRANULE;
+use freehold_blocks::GRANULE;
 
 /// Of a heap without coalescing, shared so.
 fn is(on: &On, sharing: Sharing, blocks: Blocks, fit: Fit) -> bool {

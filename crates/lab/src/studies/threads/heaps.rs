@@ -5,14 +5,15 @@ use super::crew::{self, CrewError, Ran, Stop};
 use super::locks::{Metered, ParkingLot, ParkingLotReadWrite, Seen, Std, StdReadWrite};
 use super::patterns::Job;
 use crate::holdings::Holdings;
+use crate::shared_heap::Parked;
 use crate::simulate::Memory;
-use freehold_core::blocks::{
-    BestFit, BestFitList, FirstFit, FirstFitList, Search, Unmerged, WorstFit, WorstFitList,
+use freehold_blocks::policy::Policy;
+use freehold_blocks::sharing::{
+    Exclusive, OneLock, PerThread, ReadWrite, ReaderWriter, Sharing as Shared, Starvation, Striped,
+    WriterFirst,
 };
-use freehold_core::policy::Policy;
-use freehold_core::sharing::{
-    Exclusive, OneLock, Parked, PerThread, ReadWrite, ReaderWriter, Sharing as Shared, Starvation,
-    Striped, WriterFirst,
+use freehold_blocks::{
+    BestFit, BestFitList, FirstFit, FirstFitList, Search, Unmerged, WorstFit, WorstFitList,
 };
 use freehold_os::Linux;
 use serde::{Deserialize, Serialize};
@@ -275,7 +276,7 @@ impl On<'_> {
     }
 
     /// The whole region, for one heap at a time.
-    fn region(&mut self) -> Result<freehold_core::blocks::Region, HeapError> {
+    fn region(&mut self) -> Result<freehold_blocks::Region, HeapError> {
         let parts = 1;
         // SAFETY: every run makes its heap anew from this, and drops it before it returns.
         unsafe { self.memory.region() }.ok_or(HeapError::Short { bytes: self.bytes, parts })

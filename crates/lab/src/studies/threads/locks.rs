@@ -1,6 +1,6 @@
 //! The locks that core does not have: those of `std` and `parking_lot`, and a meter around any.
 
-use freehold_core::sharing::{Exclusive, Monitor, ReadWrite};
+use freehold_blocks::sharing::{Exclusive, Monitor, ReadWrite};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;

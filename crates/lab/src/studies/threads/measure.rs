@@ -9,7 +9,7 @@ use super::server::{Served, Server};
 use super::turns;
 use crate::real::Allocator;
 use crate::simulate::Memory;
-use freehold_core::sharing::Starvation;
+use freehold_blocks::sharing::Starvation;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::OsString;

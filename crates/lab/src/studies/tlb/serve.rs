@@ -1,7 +1,7 @@
 //! Who places recorded objects: a policy in a region of its own, or the malloc of this very process.
 
-use freehold_core::align::Align;
-use freehold_core::policy::Policy;
+use freehold_blocks::align::Align;
+use freehold_blocks::policy::Policy;
 use std::ptr::{self, NonNull};
 
 /// Answers the recorded calls, one after another. What it hands out is never written to.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::numa::requests::NEVER;
-use freehold_core::blocks::FirstFit;
+use freehold_blocks::FirstFit;
 
 const MIB: u64 = 1 << 20;
 
@@ -71,7 +71,7 @@ fn go_on(
         free_of_charge: 0,
     };
     let mut log = Log::default();
-    run(&mut Bank::default(), &setup, requests, FirstFit::new, &mut log).unwrap();
+    run(&mut Backing::default(), &setup, requests, FirstFit::new, &mut log).unwrap();
     log
 }
 
@@ -135,7 +135,7 @@ fn a_background_that_does_not_fit_is_an_error() {
         background: &background,
         free_of_charge: 0,
     };
-    let found = run(&mut Bank::default(), &setup, &[], FirstFit::new, &mut Log::default());
+    let found = run(&mut Backing::default(), &setup, &[], FirstFit::new, &mut Log::default());
     assert!(
         found
             .unwrap_err()

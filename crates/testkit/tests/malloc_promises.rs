@@ -1,0 +1,140 @@
+//! Promises of the malloc that no other test would miss, each named after what breaks when it is not kept.
+
+use freehold_core::malloc::units::UNIT;
+use freehold_core::malloc::{Cache, NodeHeap};
+use freehold_core::size_class::{SizeClass, class_of};
+use freehold_testkit::failing_machine::FailingMachine;
+use freehold_testkit::nodes::FakeNodes;
+
+const MIB: usize = 1 << 20;
+
+fn heap_on(machine: FailingMachine) -> NodeHeap<FailingMachine> {
+    let heap = NodeHeap::new(machine);
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    heap
+}
+
+fn heap() -> NodeHeap<FailingMachine> {
+    heap_on(FailingMachine::with_reservations(256 * MIB))
+}
+
+/// Blocks of `size` bytes that make up `bytes`, each written to.
+fn fill(heap: &NodeHeap<FailingMachine>, cache: &Cache, size: usize, bytes: usize) -> Vec<*mut u8> {
+    let allocate = || {
+        let block = heap.allocate(cache, size);
+        assert!(!block.is_null());
+        // SAFETY: the block is ours and that long.
+        unsafe { block.write_bytes(0xAB, size) };
+        block
+    };
+    std::iter::repeat_with(allocate).take(bytes / size).collect()
+}
+
+fn free(heap: &NodeHeap<FailingMachine>, cache: &Cache, blocks: impl IntoIterator<Item = *mut u8>) {
+    for block in blocks {
+        // SAFETY: allocated by the tests, and freed once.
+        unsafe { heap.free(cache, block) }.expect("a block");
+    }
+}
+
+fn class(size: usize) -> SizeClass {
+    class_of(size).expect("a small size")
+}
+
+/// The counts of a depot are those of what is in it, also after the purger took all.
+#[test]
+fn what_the_purger_took_from_a_depot_is_not_counted_any_more() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let kept = fill(&heap, cache, 200, 2 * MIB);
+    let freed = fill(&heap, cache, 200, 2 * MIB);
+    free(&heap, cache, freed);
+    assert!(heap.census().cached() > MIB as u64, "the depot is in use");
+    heap.purge(true);
+    let census = heap.census();
+    assert_eq!(census.blocks(), kept.len() as u64);
+    let cached = census.classes[class(200).index()].cached;
+    assert!(cached <= 256, "{cached} blocks are said to be in a stack of at most 256");
+}
+
+/// A page that was purged, came back into use and is free again, is purged again.
+#[test]
+fn a_page_is_purged_as_often_as_it_was_used() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let mut left = Vec::new();
+    for _ in 0..3 {
+        let blocks = fill(&heap, cache, 256, MIB);
+        // One block of each slab stays, so that slabs stay.
+        let (stays, goes): (Vec<_>, Vec<_>) =
+            blocks.into_iter().partition(|block| block.addr() % UNIT == 0);
+        free(&heap, cache, goes);
+        heap.purge(true);
+        heap.purge(true);
+        left.push(heap.machine().written_pages());
+        free(&heap, cache, stays);
+    }
+    assert!(left[1] <= left[0] + 4 && left[2] <= left[0] + 4, "written pages: {left:?}");
+}
+
+/// Of a page exactly the blocks that touch it must be free: those and no others.
+#[test]
+fn a_page_goes_back_when_the_blocks_that_touch_it_are_free_and_no_others() {
+    for (size, page) in [(1024, 4096), (3072, 4096), (2048, 16 << 10), (5120, 16 << 10)] {
+        let heap = heap_on(FailingMachine::with_reservations(64 * MIB).with_pages(page));
+        let cache = heap.attach().expect("memory");
+        let size = class(size).size();
+        let mut blocks = fill(&heap, cache, size, 2 * UNIT);
+        blocks.sort_unstable();
+        let base = blocks[0].addr() / UNIT * UNIT;
+        let start = base + page;
+        let touches = |block: &*mut u8| block.addr() < start + page && block.addr() + size > start;
+        free(&heap, cache, blocks.into_iter().filter(touches));
+        // Its stacks become bits.
+        heap.detach(cache);
+        heap.purge(true);
+        assert!(heap.machine().was_purged(start), "{size} bytes, pages of {page}");
+        for other in (base..base + UNIT).step_by(page).filter(|&at| at != start) {
+            assert!(!heap.machine().was_purged(other), "{size} bytes, pages of {page}");
+        }
+        heap.check().expect("whole");
+    }
+}
+
+/// Pages that move stay on their node; a block that moves to another home is copied.
+#[test]
+fn a_long_block_moves_by_pages_within_its_home_only() {
+    let two = FakeNodes::new(2);
+    let heap = heap_on(FailingMachine::with_nodes(two));
+    let nodes = heap.machine().fake_nodes().expect("two nodes");
+    let cache = heap.attach().expect("memory");
+    let grow = |block: *mut u8, size: usize| {
+        // What lies behind it makes it move.
+        assert!(!heap.allocate(cache, UNIT).is_null());
+        // SAFETY: the block is ours.
+        unsafe { heap.reallocate(cache, block, size) }.expect("a block")
+    };
+    let block = fill(&heap, cache, 2 * MIB - UNIT, 2 * MIB)[0];
+    let block = grow(block, 3 * MIB);
+    let within = heap.machine().relocated();
+    assert!(within >= 2 * MIB - UNIT, "within its home it moves by pages");
+    nodes.go_to(1);
+    let block = grow(block, 5 * MIB);
+    assert_eq!(heap.machine().relocated(), within, "to another home it is copied");
+    assert_eq!(nodes.node_of(block.addr()), Some(1));
+    // SAFETY: the block is ours, and this was written.
+    assert!((0..2 * MIB - UNIT).all(|at| unsafe { block.add(at).read() } == 0xAB));
+}
+
+/// Memory that one size gave up serves another, before the heap grows.
+#[test]
+fn what_one_class_set_aside_goes_back_when_another_grows() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, 200, 8 * MIB);
+    let full = heap.usage().used;
+    free(&heap, cache, blocks);
+    fill(&heap, cache, 500, 8 * MIB);
+    let used = heap.usage().used;
+    assert!(used < full * 5 / 4, "{used} units, {full} before");
+}
