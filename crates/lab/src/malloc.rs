@@ -4,7 +4,7 @@
 //!   Trace ── events in order of time ──► Engine ── allocate, free ──► NodeHeap<Simulated>   the shipped code
 //!                                          │                             │ commit, purge, advise
 //!                                          │ touches what it gets        ▼
-//!                                          └────────────────────────► Simulated ── mincore ──► which pages are resident
+//!                                          └────────────────────────► Simulated ── pagemap ──► which pages are resident
 //! ```
 //!
 //! The machine's memory is real address space, so the kernel itself tells which pages the malloc and the program have

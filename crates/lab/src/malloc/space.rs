@@ -1,11 +1,14 @@
 //! Address space for the simulated machine: reserved, committed, asked of the kernel page by page.
 //!
 //! Invariant: what is handed out are private mappings of this space alone, removed when it is dropped; the kernel gives
-//! them small pages only, so that a page is resident exactly if somebody touched it.
+//! them small pages only, so that a page is resident exactly if somebody has written to it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::ptr;
+use std::sync::OnceLock;
 
 /// Bytes of the pages by which the kernel answers.
 pub const KERNEL_PAGE: usize = 4096;
@@ -80,18 +83,46 @@ impl Space {
         unsafe { libc::madvise(at.cast(), len, libc::MADV_DONTNEED) == 0 }
     }
 
-    /// Calls `visit` with the address of each kernel page of the committed range that is resident.
+    /// Calls `visit` with the address of each kernel page of the committed range that is resident: one that was written. A
+    /// page that was only read is the kernel's page of zeros, and no memory.
     pub fn each_resident(range: Range<usize>, mut visit: impl FnMut(usize)) {
-        let mut answer = [0u8; AT_ONCE];
+        let mut answer = vec![0u8; AT_ONCE.min(range.len() / KERNEL_PAGE) * ENTRY];
         for start in range.clone().step_by(AT_ONCE * KERNEL_PAGE) {
             let pages = ((range.end - start) / KERNEL_PAGE).min(AT_ONCE);
-            let at = ptr::with_exposed_provenance_mut(start);
-            // SAFETY: the kernel writes one byte for each page of the range, which `answer` has room for.
-            let status = unsafe { libc::mincore(at, pages * KERNEL_PAGE, answer.as_mut_ptr()) };
-            debug_assert_eq!(status, 0, "committed memory is mapped");
-            let found = answer[..pages].iter().enumerate().filter(|(_, byte)| **byte & 1 != 0);
-            found.for_each(|(page, _)| visit(start + page * KERNEL_PAGE));
+            let entries = &mut answer[..pages * ENTRY];
+            read_entries(start, entries);
+            for (page, entry) in entries.chunks_exact(ENTRY).enumerate() {
+                let entry = u64::from_ne_bytes(entry.try_into().unwrap_or_default());
+                if entry & (PRESENT | OURS_ALONE) == PRESENT | OURS_ALONE {
+                    visit(start + page * KERNEL_PAGE);
+                }
+            }
         }
+    }
+}
+
+/// Bytes of an entry of `/proc/self/pagemap`, and its bits: the page is there; no other process has it, nor does the kernel.
+const ENTRY: usize = 8;
+const PRESENT: u64 = 1 << 63;
+const OURS_ALONE: u64 = 1 << 56;
+
+/// Reads the entries of the pages from `start`. Where there is no such file (no `/proc`), what is mapped counts as written.
+fn read_entries(start: usize, entries: &mut [u8]) {
+    static PAGEMAP: OnceLock<Option<File>> = OnceLock::new();
+    let file = PAGEMAP.get_or_init(|| File::open("/proc/self/pagemap").ok());
+    let at = (start / KERNEL_PAGE * ENTRY) as u64;
+    if file.as_ref().is_some_and(|file| file.read_exact_at(entries, at).is_ok()) {
+        return;
+    }
+    let pages = entries.len() / ENTRY;
+    let mut mapped = vec![0u8; pages];
+    let at = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: the kernel writes one byte for each page of the range, which `mapped` has room for.
+    let status = unsafe { libc::mincore(at, pages * KERNEL_PAGE, mapped.as_mut_ptr()) };
+    debug_assert_eq!(status, 0, "committed memory is mapped");
+    for (entry, mapped) in entries.chunks_exact_mut(ENTRY).zip(mapped) {
+        let is_there = if mapped & 1 != 0 { PRESENT | OURS_ALONE } else { 0 };
+        entry.copy_from_slice(&is_there.to_ne_bytes());
     }
 }
 
@@ -142,6 +173,9 @@ mod tests {
         assert_eq!(resident(whole.clone()), [0, 5, 6, 4095, 4096]);
         // SAFETY: committed, and nothing in it is in use.
         assert!(unsafe { Space::discard(at.add(5 * KERNEL_PAGE), KERNEL_PAGE) });
+        assert_eq!(resident(whole.clone()), [0, 6, 4095, 4096]);
+        // SAFETY: committed, and ours; reading a page does not make it memory.
+        assert_eq!(unsafe { at.add(9 * KERNEL_PAGE).read_volatile() }, 0);
         assert_eq!(resident(whole), [0, 6, 4095, 4096]);
     }
 

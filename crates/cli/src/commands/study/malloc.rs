@@ -315,17 +315,18 @@ fn print_held(to: &mut dyn Write, results: &Results) -> io::Result<()> {
     }
     writeln!(
         to,
-        "\n{:11}{:>11}{:>11}{:>24}{:>12}",
-        "program", "simulated", "real", "least to most", "difference"
+        "\n{:11}{:>11}{:>11}{:>24}{:>17}{:>12}",
+        "program", "simulated", "real", "least to most", "of that library", "difference"
     )?;
     for (found, one) in held {
         let range = format!("{} to {}", human::bytes(one.real_least), human::bytes(one.real_most));
         writeln!(
             to,
-            "{:11}{:>11}{:>11}{range:>24}{:>10.2} %",
+            "{:11}{:>11}{:>11}{range:>24}{:>17}{:>10.2} %",
             found.name,
             human::bytes(one.simulated),
             human::bytes(one.real),
+            human::bytes(one.library),
             100.0 * one.share()
         )?;
     }

@@ -2,11 +2,11 @@
 //!
 //! The real replay leaves out the program's own computing, so it is faster than the program was, and the purger comes less
 //! often. The simulation is therefore run once more with a clock that is as much faster. From the real figure is subtracted what
-//! `freehold-replayer` has before its first event without the library; the library's own data stays in it, and is
-//! the difference where a program needs little memory.
+//! `freehold-replayer` has before its first event without the library. What the library adds to that before the first event stays in
+//! it, and is named beside it: it is most of the difference where a program needs little memory.
 
 use crate::malloc::{self, Settings};
-use crate::real::{self, Allocator, RealError};
+use crate::real::{self, Allocator, Measured, RealError};
 use crate::results::{Causes, Outcome};
 use crate::simulate::{self, SimulateError};
 use freehold_trace::Trace;
@@ -26,6 +26,8 @@ pub struct Held {
     pub simulated: u64,
     /// Real, the median of the runs.
     pub real: u64,
+    /// Of the real one, what the library has before the first event: its own data, which the simulation does not have.
+    pub library: u64,
     /// Of the run that needed least.
     pub real_least: u64,
     /// Of the run that needed most.
@@ -43,11 +45,13 @@ pub struct Held {
 }
 
 impl Held {
-    fn of(simulated: &Outcome, real: &Outcome, settings: &Settings) -> Held {
+    fn of(simulated: &Outcome, measured: &Measured, settings: &Settings) -> Held {
+        let real = &measured.outcome;
         let spread = real.spread.unwrap_or_default();
         Held {
             simulated: simulated.peak_memory,
             real: real.peak_memory,
+            library: measured.at_start,
             real_least: spread.memory_min,
             real_most: spread.memory_max,
             last: (simulated.final_memory, real.final_memory),
@@ -109,8 +113,8 @@ pub fn hold(
     let measured =
         real::replay(trace, process, libraries, &options, replayer, progress, interrupted)?;
     let Some(measured) = measured.into_iter().next() else { return Ok(None) };
-    let measured = measured?.outcome;
-    let speed = survey.facts.seconds / measured.seconds.unwrap_or(1.0).max(1e-9);
+    let measured = measured?;
+    let speed = survey.facts.seconds / measured.outcome.seconds.unwrap_or(1.0).max(1e-9);
     let settings =
         Settings { huge_pages: gives_huge_pages(), speed: speed.max(1e-3), ..Settings::default() };
     let (simulated, _) =

@@ -106,10 +106,11 @@ fn held(out: &mut String, figures: &Figures<'_>, results: &Results) {
     };
     let all = results.replayed().filter_map(|found| Some((found, found.held.as_ref()?)));
     let rows: Vec<_> = all.map(row).collect();
-    let mut heads = vec!["program", "simulated", "real", "difference", "faults, both"];
+    let mut heads =
+        vec!["program", "simulated", "real", "of that library", "difference", "faults, both"];
     heads.extend(crate::results::Causes::default().columns().map(|(name, _)| name));
     let lead = "Peak of resident memory: simulated, and of the same trace replayed on libfreehold.so, the median of five runs. \
-                The simulated purger's clock is as much faster as the real replay was. Marked: within 5 %. The causes are those of the \
+                The simulated purger's clock is as much faster as the real replay was. Marked: within 5 %. Of that library: what the library has before the first event. The causes are those of the \
                 simulated peak.";
     let table = html::table_of("Simulated and real", heads.into_iter().map(String::from), &rows);
     figures.add(out, "simulated-and-real", "Simulated and real", lead, &table);
