@@ -78,6 +78,7 @@ pub fn replay(
     progress(fed, survey.records);
     let events = engine.events();
     let outcome = engine.finish();
+    debug_assert_eq!(heap.check(), Ok(()), "the malloc's invariants hold");
     let seconds = began.elapsed().as_secs_f64();
     Ok((outcome, Timing { name: NAME.to_owned(), events, seconds }))
 }

@@ -34,7 +34,7 @@ pub struct Args {
     /// The report.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
-    /// Policies, allocators and paths of libraries, separated by commas; or `policies`,
+    /// Policies, allocators and paths of libraries, separated by commas; or `malloc` (Freehold's, simulated), `policies`,
     /// `allocators`, `all` (which leave out the slow `-list` variants of policies).
     #[arg(long, value_name = "LIST", default_value = "all")]
     on: String,

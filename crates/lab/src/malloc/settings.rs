@@ -37,6 +37,19 @@ impl Default for Settings {
     }
 }
 
+/// What the malloc's structures allow where not every number makes sense: its bits come in words of 64, its counts in 16 bits, and
+/// nothing is divided by zero.
+const BOUNDS: &[(&str, usize, usize)] = &[
+    ("stack.blocks", 1, 4096),
+    ("batch.blocks", 1, 64),
+    ("parcel.blocks", 1, 64),
+    ("sparse.frees", 1, u16::MAX as usize),
+    ("purge.rest", 0, 1000),
+    ("purge.round", 1, 3_600_000),
+    ("purge.patience", 0, 3_600_000),
+    ("resize.creep", 1, usize::MAX),
+];
+
 /// Why a setting cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -63,6 +76,18 @@ pub enum SettingsError {
         name: String,
         /// The value.
         value: String,
+    },
+    /// A number that the malloc's structures do not allow.
+    #[error("{name}={value}: {least} to {most} is possible")]
+    Bounds {
+        /// The decision.
+        name: String,
+        /// The value.
+        value: usize,
+        /// The least.
+        least: usize,
+        /// The most.
+        most: usize,
     },
     /// Has no value at which nothing is done.
     #[error("{name} cannot be off: its mechanism is part of every call; give a number")]
@@ -95,7 +120,7 @@ impl Settings {
         let form = || SettingsError::Form { text: text.to_owned() };
         let (name, value) = text.split_once('=').ok_or_else(form)?;
         let decision = find(name.trim())?;
-        let value = value_of(decision, value.trim())?;
+        let value = within_bounds(decision.name, value_of(decision, value.trim())?)?;
         *(decision.of)(&mut self.decisions) = value;
         Ok(())
     }
@@ -171,6 +196,15 @@ fn value_of(decision: &Decision, value: &str) -> Result<usize, SettingsError> {
     })
 }
 
+fn within_bounds(name: &str, value: usize) -> Result<usize, SettingsError> {
+    match BOUNDS.iter().find(|(bound, ..)| *bound == name) {
+        Some(&(_, least, most)) if !(least..=most).contains(&value) => {
+            Err(SettingsError::Bounds { name: name.to_owned(), value, least, most })
+        }
+        _ => Ok(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +225,15 @@ mod tests {
     }
 
     #[test]
+    fn bounds_are_those_of_decisions_and_hold_what_is_shipped() {
+        for (name, least, most) in BOUNDS {
+            let decision = find(name).unwrap();
+            assert!((*least..=*most).contains(&decision.shipped), "{name}");
+            assert!(decision.off.is_none_or(|off| (*least..=*most).contains(&off)), "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_the_way_out() {
         let said = |text: &str| Settings::default().set(text).unwrap_err().to_string();
         let unknown = said("reserve.byte=1");
@@ -200,6 +243,8 @@ mod tests {
         assert!(said("reserve.bytes").contains("is not NAME=VALUE"));
         assert!(said("reserve.bytes=much").contains("64K or 2MiB"));
         assert!(said("stack.bytes=off").starts_with("stack.bytes cannot be off"));
+        assert_eq!(said("batch.blocks=65"), "batch.blocks=65: 1 to 64 is possible");
+        assert!(said("purge.round=0").contains("1 to 3600000"));
         assert!(Settings::default().set_page(12 << 10).is_err());
         assert_eq!(Settings::default().set_page(16 << 10), Ok(()));
     }

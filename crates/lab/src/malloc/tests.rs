@@ -221,3 +221,34 @@ fn longer_pages_cost_what_they_round_up() {
     let peaks = [4 << 10, 16 << 10, 64 << 10].map(peak);
     assert!(peaks[0] < peaks[1] && peaks[1] < peaks[2], "{peaks:?}");
 }
+
+/// The malloc holds whatever is decided: under every decision switched its invariants hold, and no event is lost.
+#[test]
+fn whatever_is_decided_the_malloc_stays_whole() {
+    let script = busy();
+    let shipped = script.run(&Settings::default());
+    for decision in decisions() {
+        for value in [decision.off.unwrap_or(1), (decision.shipped / 4).max(1)] {
+            let mut settings = Settings::default();
+            *(decision.of)(&mut settings.decisions) = value;
+            let outcome = script.run(&settings);
+            assert_eq!(
+                (outcome.events, outcome.failures),
+                (shipped.events, 0),
+                "{}",
+                decision.name
+            );
+            assert_eq!(outcome.peak_live, shipped.peak_live, "{}", decision.name);
+        }
+    }
+}
+
+#[test]
+fn a_decision_changes_what_comes_out() {
+    let script = idle_after_a_peak();
+    let mut settings = Settings::default();
+    settings.set("purge.from=off").unwrap();
+    let never = script.run(&settings);
+    assert_eq!((never.final_memory / MIB, paged(&never).purged), (32, 0));
+    assert_eq!(paged(&never).changed[0].name, "purge.from");
+}
