@@ -227,8 +227,7 @@ impl Resident {
 
     /// Page faults so far, while `pages` machine pages are resident.
     pub fn faults(&self, pages: u64) -> u64 {
-        let brought =
-            self.banks.iter().map(|(_, bank)| brought_pages(bank, self.page)).sum::<u64>();
+        let brought = self.banks.values().map(|bank| brought_pages(bank, self.page)).sum::<u64>();
         pages.saturating_sub(brought) + self.gone + self.huge_faults
     }
 
