@@ -58,6 +58,11 @@ impl Bank {
         self.place.0 as usize
     }
 
+    /// Whether nothing of it is in use or resident.
+    pub fn is_clean(&self) -> bool {
+        self.used | self.dirty == 0
+    }
+
     /// The length of the longest run of free units, 0 to 32: binary search over the places at which runs of 16, 8, ... begin.
     #[inline]
     pub fn longest(&self) -> usize {

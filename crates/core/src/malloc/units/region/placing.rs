@@ -8,7 +8,7 @@ use crate::machine::{Machine, Nodes};
 use crate::malloc::units::BANK;
 use crate::malloc::units::bank::Bank;
 use crate::malloc::units::region::Run;
-use crate::malloc::units::supply::Supply;
+use crate::malloc::units::supply::{Supply, nodes_of};
 use crate::place::{Home, NodeId};
 use crate::row::Row;
 
@@ -109,9 +109,4 @@ impl Region {
         view.banks.at_mut(at).node = node;
         lists.at_mut(usize::from(there)).insert(view.banks, at);
     }
-}
-
-/// The machine's nodes and the node of a home, where memory is placed.
-pub(super) fn nodes_of<M: Machine>(machine: &M, home: Home) -> Option<(&dyn Nodes, NodeId)> {
-    home.node().and_then(|node| Some((machine.nodes()?, node)))
 }
