@@ -118,6 +118,7 @@ impl File {
 }
 
 impl Out for File {
+    #[inline(never)]
     fn put(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if self.len == self.buffer.len() {
