@@ -214,6 +214,7 @@ impl Slabs {
     /// An owner unlists a slab when it has handed out the slab's last block, and finds the slab again, through its inbox,
     /// when it next needs memory. An idle thread never does: blocks that others, or the purger, turn into bits would keep
     /// units, banks, huge pages and bookkeeping for as long as the thread lives.
+    #[inline(never)]
     pub fn retire_forgotten<M: Machine>(&self, shared: &Shared<M>, at_once: bool) {
         self.inbox.take(|slab| {
             // SAFETY: queued slabs live, and only who took one from its inbox can retire it.
