@@ -43,20 +43,7 @@ pub struct Depot {
     head: AtomicPtr<Magazine>,
 }
 
-#[cfg(not(loom))]
-impl Default for Depot {
-    fn default() -> Depot {
-        Depot::new()
-    }
-}
-
 impl Depot {
-    /// No magazines.
-    #[cfg(not(loom))]
-    pub const fn new() -> Depot {
-        Depot { head: AtomicPtr::new(ptr::null_mut()) }
-    }
-
     /// No magazines.
     #[cfg(loom)]
     #[allow(clippy::new_without_default)]

@@ -11,7 +11,6 @@ use crate::malloc::units::UNIT;
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
-use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
 /// See the module. All-zero is empty.
@@ -39,22 +38,6 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    pub const fn new() -> Reserve {
-        Reserve {
-            spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
-            spare_len: [const { Cell::new(0) }; CLASSES],
-            depots: [const { Depot::new() }; CLASSES],
-            held: [const { AtomicU16::new(0) }; CLASSES],
-            low: [const { AtomicU16::new(0) }; CLASSES],
-            stocked: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
-            stock: Cell::new(0),
-            debt: Cell::new(0),
-            turn: Cell::new(0),
-            recount: Cell::new(0),
-            parcels: Parcels::new(),
-        }
-    }
-
     /// Whether it holds no block.
     pub fn is_empty(&self) -> bool {
         let holds =

@@ -33,16 +33,6 @@ pub struct Slabs {
 }
 
 impl Slabs {
-    pub const fn new() -> Slabs {
-        Slabs {
-            lists: [const { Cell::new(ptr::null_mut()) }; CLASSES],
-            inbox: Inbox::new(),
-            opened: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
-            given: Cell::new(0),
-            owned: AtomicU32::new(0),
-        }
-    }
-
     /// The slabs of an owner.
     pub fn of<'a>(owner: Owner) -> &'a Slabs {
         // SAFETY: owners are caches in a tag of a slab; they live as long as the heap, and begin with their slabs.
