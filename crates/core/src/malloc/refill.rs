@@ -17,6 +17,7 @@ use super::heap::NodeHeap;
 use super::misuse::Misuse;
 use super::reserve::Reserve;
 use super::slabs::give_list;
+use super::units::UnitLayout;
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::SizeClass;
@@ -84,7 +85,7 @@ impl<M: Machine> NodeHeap<M> {
         if cache.home.get() != Home::ANYWHERE {
             self.look_closely(cache);
         }
-        let Some((region, run)) = self.take_run(cache, cache.home.get(), 1, 1) else {
+        let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE) else {
             return false;
         };
         cache.slabs.cut(region, run, class);

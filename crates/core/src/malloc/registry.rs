@@ -18,7 +18,7 @@
 use super::cache::Cache;
 use super::shared::Shared;
 use super::tag::CACHES;
-use super::units::UNIT;
+use super::units::{UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::{Home, MAX_NODES};
 use crate::sync::Lock;
@@ -303,7 +303,8 @@ impl Lists {
         let waiting = self.waiting(home);
         if waiting.fresh.addr().is_multiple_of(UNIT) {
             // Not subject to the limit: enforcing it takes a lock that comes before the registry's.
-            let Some((region, run)) = shared.units.take(&shared.machine, home, 1, 1) else {
+            let Some((region, run)) = shared.units.take(&shared.machine, home, UnitLayout::ONE)
+            else {
                 return ptr::null_mut();
             };
             if !run.zero {

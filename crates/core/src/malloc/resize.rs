@@ -5,8 +5,8 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::large::{self, Large};
 use super::tag::LARGE;
-use super::units::UNIT;
 use super::units::region::{Region, Run};
+use super::units::{UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use core::ptr;
@@ -39,7 +39,8 @@ impl<M: Machine> NodeHeap<M> {
             return None;
         }
         let units = size.div_ceil(UNIT).max(1);
-        let (region, run) = self.take_run(cache, self.here(cache), units, align)?;
+        let layout = UnitLayout { len: units, align };
+        let (region, run) = self.take_run(cache, self.here(cache), layout)?;
         let large = Large::of(region, run.address);
         large.size.set(large::rounded(self.machine(), size));
         large.units.set(units);

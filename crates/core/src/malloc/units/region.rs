@@ -34,7 +34,7 @@ mod vacating;
 use super::bank::Bank;
 use super::index::{FreeBanks, Index};
 use super::supply::{Supply, nodes_of};
-use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT};
+use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::row::Row;
@@ -294,19 +294,18 @@ impl Region {
         &mut self,
         machine: &impl Machine,
         supply: &mut Supply,
-        len: usize,
-        align: usize,
+        layout: UnitLayout,
     ) -> Option<Run> {
-        if let Some(run) = self.take_partly_used(len, align) {
+        if let Some(run) = self.take_partly_used(layout) {
             return Some(run);
         }
         if self.home != Home::ANYWHERE
-            && len <= BANK_UNITS
-            && align <= BANK_UNITS
-            && let Some(run) = self.take_away(machine, supply, len, align)
+            && layout.fits_bank()
+            && let Some(run) = self.take_away(machine, supply, layout)
         {
             return Some(run);
         }
+        let UnitLayout { len, align } = layout;
         let need = len.div_ceil(BANK_UNITS);
         let align = (align / BANK_UNITS).max(1);
         let bias = (self.base() + self.first) / BANK % align;
@@ -409,7 +408,7 @@ impl Region {
     }
 
     /// Whether the reservation has uncommitted banks enough for such a run.
-    pub fn has_room(&self, len: usize, align: usize) -> bool {
+    pub fn has_room(&self, UnitLayout { len, align }: UnitLayout) -> bool {
         self.banks - self.committed >= len.div_ceil(BANK_UNITS) + (align / BANK_UNITS).max(1) - 1
     }
 
