@@ -12,6 +12,7 @@
 
 use super::block::Block;
 use super::cache::{Cache, Freed};
+use super::found::Kind;
 use super::large;
 use super::misuse::Misuse;
 use super::registry::Registry;
@@ -21,7 +22,6 @@ use super::slabs::{give_word, slab::Slab};
 use super::tag::{SPARSE, Tag};
 use super::units::region::{Region, Run};
 use super::units::{UNIT, Usage};
-use super::walk::Kind;
 use crate::machine::Machine;
 use crate::place::{Home, NodeId};
 use crate::size_class::{MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized};

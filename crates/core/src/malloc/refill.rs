@@ -149,6 +149,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Puts a stack, if it has blocks, into the depot, or back to bits where there is none.
+    #[inline(never)]
     pub(super) fn set_aside(&self, cache: &Cache, class: SizeClass, stack: List) {
         if stack.is_empty() {
             return;

@@ -196,6 +196,7 @@ impl Registry {
     }
 
     /// Gives up caches without a thread that hold nothing, but for the first of each unit: their pages go back.
+    #[inline(never)]
     pub(super) fn give_up(&self, machine: &impl Machine) {
         if machine.page_size() != size_of::<Cache>() {
             return;

@@ -111,6 +111,7 @@ impl Reserve {
     }
 
     /// Turns a depot into bits. Any thread; `by` has the slabs of the calling one, if it has any.
+    #[inline(never)]
     pub fn empty<M: Machine>(&self, shared: &Shared<M>, by: Option<&Slabs>, class: SizeClass) {
         let mut magazine = self.take_depot(class);
         while !magazine.is_null() {

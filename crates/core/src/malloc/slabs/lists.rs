@@ -12,7 +12,7 @@ use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub const NOTHING_MORE: u16 = 0x8000;
@@ -96,7 +96,7 @@ impl Slabs {
         from.unlink(slab);
         // One operation: the purger may be tagging the slab just now.
         let owners = tag::of_slab(from.owner(), class) ^ tag::of_slab(self.owner(), class);
-        tag_of(shared, slab, |tag| tag.fetch_xor(owners, Ordering::Relaxed));
+        shared.tag_of(slab, |tag| tag.fetch_xor(owners, Ordering::Relaxed));
         self.list(slab);
         self.count(class);
         from.owned.fetch_sub(1, Ordering::Relaxed);
@@ -183,7 +183,7 @@ impl Slabs {
             return;
         }
         self.unlink(slab);
-        tag_of(shared, slab, |tag| tag.store(0, Ordering::Relaxed));
+        shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
         shared.units.give(&shared.machine, slab.base(), 1);
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
@@ -214,6 +214,7 @@ impl Slabs {
     /// An owner unlists a slab when it has handed out the slab's last block, and finds the slab again, through its inbox,
     /// when it next needs memory. An idle thread never does: blocks that others, or the purger, turn into bits would keep
     /// units, banks, huge pages and bookkeeping for as long as the thread lives.
+    #[inline(never)]
     pub fn retire_forgotten<M: Machine>(&self, shared: &Shared<M>, at_once: bool) {
         self.inbox.take(|slab| {
             // SAFETY: queued slabs live, and only who took one from its inbox can retire it.
@@ -232,7 +233,7 @@ impl Slabs {
         if !rested || !slab.end_unlisted() {
             return false;
         }
-        tag_of(shared, slab, |tag| tag.store(0, Ordering::Relaxed));
+        shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
         shared.units.give_rested(&shared.machine, slab.base(), 1);
         self.owned.fetch_sub(1, Ordering::Relaxed);
         true
@@ -329,21 +330,10 @@ impl Slabs {
     }
 }
 
-/// Does something with the tag of a live slab.
-pub(super) fn tag_of<M: Machine, R>(
-    shared: &Shared<M>,
-    slab: &Slab,
-    work: impl FnOnce(&AtomicU64) -> R,
-) -> Option<R> {
-    let region = shared.units.region_of(slab.base())?;
-    // SAFETY: the region contains the slab.
-    Some(work(unsafe { region.tag(slab.base()) }))
-}
-
 /// The owner of a slab that is queued, hence cannot be retired. A live slab always has one; were it
 /// not so, it would be kept for ever.
 fn owner_of<'a, M: Machine>(shared: &'a Shared<M>, slab: &Slab) -> Option<&'a Slabs> {
-    match tag_of(shared, slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
+    match shared.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
         Tag::Slab(owner, _) => Some(Slabs::of(owner)),
         _ => None,
     }
