@@ -1,6 +1,6 @@
 //! What the process's heaps hold: [`Stats`], and the page on which other processes find it.
 //!
-//! Reading costs the reader only: it walks structures where they lie (`core::heap::census`) and
+//! Reading costs the reader only: it walks structures where they lie (`core::malloc::census`) and
 //! stops no thread. Exact counts of calls exist when the program runs with `FREEHOLD_STATS=1`.
 
 use crate::main_heap::HEAP;

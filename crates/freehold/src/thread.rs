@@ -4,7 +4,7 @@
 //! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; a thread that
 //! allocates after that gets another cache, and another destructor.
 //!
-//! A fork takes no lock and waits for no thread: the child repairs the half-done changes of other threads (`core::heap::fork`).
+//! A fork takes no lock and waits for no thread: the child repairs the half-done changes of other threads (`core::malloc::fork`).
 //!
 //! Lock order: the start, the list of heaps, each heap's slots and own locks, the
 //! quarantine, the profile, the main heap's.

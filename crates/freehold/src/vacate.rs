@@ -3,7 +3,7 @@
 //! ```text
 //! close    no heap takes memory of the node any more            also those that are made later
 //! trim     what holds no block is given back, not moved
-//! rounds   every heap, bank by bank, at a bounded rate          core::heap::vacate
+//! rounds   every heap, bank by bank, at a bounded rate          core::malloc::vacate
 //!          until a whole round finds nothing there              which is the proof
 //! rest     stacks, data, mappings, likewise piece by piece       os::Elsewhere
 //! ```

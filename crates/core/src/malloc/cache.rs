@@ -1,4 +1,4 @@
-//! A thread's part of the malloc: one page with its slabs, its reserve and its magazines, and whose blocks are its own.
+//! A thread's part of the malloc: one page with its slabs, its reserve and its magazines.
 //!
 //! The functions of the hot path are inlined into the exported ones and compile to a straight line; for each rare case they
 //! return a value (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller jumps to a cold function of

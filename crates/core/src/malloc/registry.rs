@@ -7,7 +7,7 @@
 //!                  `-> unit ...                          the first of a unit stays, and has the link to the next unit
 //! ```
 //!
-//! After a program had twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
+//! When a program has ended twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
 //! empty ones among them; a new thread makes them anew.
 //!
 //! A thread may walk the caches without the registry's lock while a page goes back. It then reads zeros, which are a

@@ -1,4 +1,4 @@
-//! What the owners of one heap share: the machine, the units, the key, and what the purger goes by.
+//! What the owners of one heap share: the machine, the units, the key, and the counts that start the purger.
 
 use super::decisions::Decisions;
 use super::misuse::{Late, Misuse};

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! **Unbiased.** Bytes asked for pass by a thread one after the other; sample points lie among them as
-//! a Poisson process of one per [`rate`] bytes (the gap to the next is drawn anew from the exponential
+//! a Poisson process of one per `sampler::rate` bytes (the gap to the next is drawn anew from the exponential
 //! distribution, which forgets what has passed). An allocation of `s` bytes is sampled when a point falls
 //! into it: with probability `p = 1 - exp(-s / rate)`, whatever came before, whichever thread or site.
 //! It then counts as `1 / p` allocations of `s` bytes each (Horvitz and Thompson, 1952), so every sum over

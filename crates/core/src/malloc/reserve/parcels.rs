@@ -1,4 +1,4 @@
-//! Blocks of other caches' slabs, on their way home.
+//! Freed blocks of other caches' slabs, collected until they go back to their slabs' bits.
 //!
 //! ```text
 //! parcels[class % PARCELS]:  which word of bits of which unit | bits    freed blocks of that word, not yet sent

@@ -1,4 +1,4 @@
-//! [`Reserve`]: the stacks that a thread has set aside.
+//! [`Reserve`]: the depots, spare stacks and parcels of one thread, and which blocks go back when memory grows.
 
 use super::depot::{Depot, HEADER, Magazine};
 use super::parcels::Parcels;

@@ -1,4 +1,4 @@
-//! [`Slabs`]: what a cache owns, by class, and how that changes when blocks are given back.
+//! [`Slabs`]: the slabs of a cache, in lists by class, and how the lists change when blocks are given back.
 
 use super::inbox::Inbox;
 use super::slab::Slab;
