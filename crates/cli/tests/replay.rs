@@ -111,6 +111,62 @@ fn results_of_policies_are_the_same_bytes() {
     assert_eq!(printed, first, "--json prints what -o writes");
 }
 
+fn the_malloc_gives_the_same_bytes_and_its_decisions_can_be_set() {
+    let sample = Sample::new(20_000);
+    let replay = |more: &[&str]| {
+        let trace = sample.trace();
+        let words = [&["replay", &trace, "--on", "malloc", "--json"], more].concat();
+        let output = run(&words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output.stdout
+    };
+    let first = replay(&[]);
+    assert_eq!(first, replay(&[]));
+    let json: Value = serde_json::from_slice(&first).unwrap();
+    let found = &json["results"][0];
+    assert_eq!((&found["name"], &found["kind"]), (&"malloc".into(), &"malloc".into()));
+    let peak = found["peak_memory"].as_u64().unwrap();
+    let by_cause = found["paged"]["at_peak"].as_object().unwrap().values();
+    assert_eq!(by_cause.map(|bytes| bytes.as_u64().unwrap()).sum::<u64>(), peak);
+    let set: Value = serde_json::from_slice(&replay(&[
+        "--set",
+        "batch.first=8K",
+        "--set",
+        "purge.from=off",
+        "--page-size",
+        "16K",
+    ]))
+    .unwrap();
+    let found = &set["results"][0];
+    assert_eq!(found["paged"]["changed"][0]["name"], "batch.first");
+    assert_eq!(found["paged"]["page_size"], 16384);
+    assert!(
+        found["peak_memory"].as_u64().unwrap() > peak,
+        "more is taken at first, in longer pages"
+    );
+}
+
+fn decisions_are_listed_and_wrong_ones_refused() {
+    let listed = text(&run(&["replay", "--decisions"]).stdout);
+    assert!(listed.contains("reserve.bytes") && listed.contains("32M, off is 0"), "{listed}");
+    assert!(listed.lines().all(|line| line.chars().count() <= 100), "{listed}");
+    let json: Value =
+        serde_json::from_slice(&run(&["replay", "--decisions", "--json"]).stdout).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["decisions"][0]["name"], "stack.bytes");
+    let sample = Sample::new(10);
+    let trace = sample.trace();
+    let refused = |more: &[&str]| {
+        let output = run(&[&["replay", &trace, "--on", "malloc"], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        text(&output.stderr)
+    };
+    assert!(refused(&["--set", "reserve.byte=1"]).contains("did you mean reserve.bytes?"));
+    assert!(refused(&["--page-size", "12K"]).contains("pages have 4K, 8K, 16K, 32K or 64K"));
+    assert!(refused(&["--speed", "0"]).contains("a number above 0"));
+    assert_eq!(run(&["replay"]).status.code(), Some(2), "a trace or --decisions");
+}
+
 fn unknown_names_are_usage_errors_with_a_hint() {
     let sample = Sample::new(10);
     let output = run(&["replay", &sample.trace(), "--on", "bset-fit"]);
@@ -213,6 +269,8 @@ freehold_testkit::trials! {
     policies_lists_the_registry,
     a_table_without_colour_within_a_hundred_columns,
     results_of_policies_are_the_same_bytes,
+    the_malloc_gives_the_same_bytes_and_its_decisions_can_be_set,
+    decisions_are_listed_and_wrong_ones_refused,
     unknown_names_are_usage_errors_with_a_hint,
     a_trace_without_events_is_a_clear_error,
     a_damaged_trace_is_replayed_as_far_as_it_is_sound,

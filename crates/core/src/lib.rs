@@ -4,7 +4,7 @@
 //! machine   memory, nodes and waiting, as an operating system gives them     sync, row, size_class
 //! place     which node, which heap of a mesh
 //! frames    which page frames of a machine, for kernels and hypervisors
-//! malloc    a thread's blocks, slabs, units of 64 KiB                        stats
+//! malloc    a thread's blocks, slabs, units of 64 KiB                        stats, rounds of the purger
 //! ```
 //!
 //! Only [`frames`] and [`place::mesh`] use `freehold-blocks`, for what a policy reports and what a check finds; the malloc
@@ -15,6 +15,7 @@ pub mod frames;
 pub mod machine;
 pub mod malloc;
 pub mod place;
+pub mod rounds;
 pub mod row;
 pub mod size_class;
 #[cfg(not(loom))]

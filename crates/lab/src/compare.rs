@@ -1,9 +1,10 @@
 //! One trace on everything that was selected: allocators measured first, with the machine to
-//! themselves, then the policies on all processors.
+//! themselves, then the policies on all processors, then Freehold's malloc on its simulated machine.
 //!
-//! Neighbours: `selection` says on what, `simulate` and `real` do it, `results` holds what they
+//! Neighbours: `selection` says on what, `simulate`, `malloc` and `real` do it, `results` holds what they
 //! found, `report` shows it.
 
+use crate::malloc;
 use crate::real::{self, RealError};
 use crate::results::{Circumstances, Document, MachineFacts, Outcome, Refused, SCHEMA_VERSION};
 use crate::selection::Selection;
@@ -33,6 +34,8 @@ pub struct Plan<'a> {
     pub runs: Option<u32>,
     /// The program that replays on real allocators.
     pub replayer: &'a Path,
+    /// The simulated machine of Freehold's malloc, and what that decides by.
+    pub malloc: malloc::Settings,
 }
 
 /// What is going on, for a progress bar.
@@ -44,12 +47,14 @@ pub enum Stage {
     Measure,
     /// Simulating policies.
     Simulate,
+    /// Simulating the malloc.
+    Malloc,
 }
 
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The results: allocators, then policies, each in the order selected.
+    /// The results: allocators, then policies, each in the order selected; then the malloc.
     pub document: Document,
     /// The machine, and how long the simulations took.
     pub circumstances: Circumstances,
@@ -109,9 +114,17 @@ pub fn run(
         &mut |done, total| progress(Stage::Simulate, done, total),
         interrupted,
     )?;
-    let (outcomes, timings): (Vec<Outcome>, Vec<_>) =
+    let (outcomes, mut timings): (Vec<Outcome>, Vec<_>) =
         simulated.into_iter().map(|one| (one.outcome, one.timing)).unzip();
     document.results.extend(outcomes);
+    if plan.selection.malloc {
+        let settings = malloc::Settings { limit: plan.limit, ..plan.malloc };
+        let mut progress = |done, total| progress(Stage::Malloc, done, total);
+        let (outcome, timing) =
+            malloc::replay(plan.trace, process, &survey, &settings, &mut progress, interrupted)?;
+        document.results.push(outcome);
+        timings.push(timing);
+    }
     let machine = MachineFacts::here();
     let circumstances = Circumstances { schema_version: SCHEMA_VERSION, machine, timings };
     Ok(Found { document, circumstances })

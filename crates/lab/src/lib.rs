@@ -3,6 +3,7 @@
 pub mod compare;
 mod holdings;
 pub mod human;
+pub mod malloc;
 pub mod measure;
 pub mod models;
 pub mod probe;

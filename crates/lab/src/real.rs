@@ -25,6 +25,7 @@ mod stream;
 
 pub use error::{RealError, Trouble};
 pub use find::{Allocator, INSTALL_HELP, Library, Source, find, installed, known_names};
+pub(crate) use measured::johnstone_wilson;
 pub use measured::{Measured, RawRun};
 pub use prepare::{Facts, Preparation, Prepared};
 
@@ -169,6 +170,7 @@ pub fn replay_prepared(
     let mut candidates: Vec<Candidate> = allocators.iter().map(Candidate::new).collect();
     for candidate in &mut candidates {
         candidate.attempt(|allocator| launcher.describe(allocator), Candidate::described)?;
+        candidate.attempt(|allocator| launcher.before(allocator), Candidate::started)?;
     }
     for _ in 0..options.repeats.max(1) {
         for candidate in &mut candidates {

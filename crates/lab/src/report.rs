@@ -151,7 +151,10 @@ impl Story<'_> {
             );
         }
         if !self.of_kind(Kind::Policy).is_empty() {
-            text += "Policies are simulated: exact, the same on every machine, without threads or caches.";
+            text += "Policies are simulated: exact, the same on every machine, without threads or caches. ";
+        }
+        if !self.of_kind(Kind::Malloc).is_empty() {
+            text += MALLOC_KNOWN;
         }
         text.trim_end().to_owned()
     }
@@ -188,6 +191,7 @@ impl Story<'_> {
         for (kind, name, what) in [
             (Kind::Allocator, "Peak memory, measured", "resident"),
             (Kind::Policy, "Peak memory, simulated", "extent"),
+            (Kind::Malloc, "Peak memory of Freehold's malloc, exact", "resident"),
         ] {
             let peaks = || self.of_kind(kind).into_iter().map(|o| o.peak_memory);
             let Some((least, most)) = peaks().min().zip(peaks().max()) else { continue };
@@ -217,6 +221,7 @@ impl Story<'_> {
              Over live: the peak of that against the peak of live bytes (Johnstone-Wilson #4); on \
              average: over all events (#1).",
         );
+        self.ranking_of(out, Kind::Malloc, "malloc", MALLOC_LEAD);
     }
 
     fn ranking_of(&self, out: &mut String, kind: Kind, on: &str, lead: &str) {
@@ -349,6 +354,15 @@ impl Story<'_> {
         out.push_str("</dl></figure>");
     }
 }
+
+/// How the simulated malloc's figures are known.
+const MALLOC_KNOWN: &str = "Freehold's malloc is simulated, too, but it is the shipped code, with the program's threads, on a machine with \
+                            pages: exact.";
+
+/// How to read its table, and why it stands apart from the policies'.
+const MALLOC_LEAD: &str = "The shipped code on a simulated machine: exact, but not to be ranked with policies. A policy's memory is the \
+                           extent of its region, without pages and caches; this is resident memory, which has both, and of which pages \
+                           are given back. The columns from “inside blocks” on say where the memory at the peak is that no object has.";
 
 fn tile(out: &mut String, name: &str, value: &str, note: &str) {
     let note = Escaped(note);

@@ -5,12 +5,14 @@
 
 mod document;
 mod output;
+mod paged;
 mod parquet;
 
 pub use document::{
     Circumstances, Document, MachineFacts, ProcessFacts, Refused, TraceFacts, write_json,
 };
 pub use output::{Output, OutputError};
+pub use paged::{Causes, CausesPoint, Changed, Paged};
 pub use parquet::write_parquet;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,8 @@ pub enum Kind {
     Policy,
     /// A malloc on the real machine: measured.
     Allocator,
+    /// Freehold's malloc, the shipped code, on a simulated machine with pages: exact and deterministic.
+    Malloc,
 }
 
 /// What one replay of one trace on one policy or allocator found. Sizes in bytes, times in seconds,
@@ -53,7 +57,7 @@ pub struct Outcome {
     /// Peak of live requested bytes.
     pub peak_live: u64,
     /// Peak memory: the region's extent for a policy, resident bytes less the replayer's own for an
-    /// allocator.
+    /// allocator, resident bytes for the simulated malloc.
     pub peak_memory: u64,
     /// Memory when the trace ended.
     pub final_memory: u64,
@@ -76,6 +80,9 @@ pub struct Outcome {
     pub page_faults: Option<u64>,
     /// Live and used memory over the run: at most a few hundred points.
     pub timeline: Vec<Point>,
+    /// Of the simulated malloc: its machine, its pages, and where its memory is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paged: Option<Paged>,
 }
 
 /// How far repeated runs lay apart.

@@ -1,5 +1,6 @@
 //! What `--on` means: which policies and which allocators.
 
+use crate::malloc;
 use crate::models::{self, MODELS};
 use crate::real::{self, Allocator, RealError};
 use freehold_blocks::policy::POLICIES;
@@ -7,6 +8,8 @@ use std::path::Path;
 
 /// Words that stand for several.
 const GROUPS: [&str; 4] = ["policies", "models", "allocators", "all"];
+/// Words that stand for no policy and no allocator of the machine.
+const OTHERS: [&str; 1] = [malloc::NAME];
 
 /// How many near names an error offers.
 const OFFERED: usize = 3;
@@ -18,6 +21,8 @@ pub struct Selection {
     pub policies: Vec<&'static str>,
     /// Found on this machine.
     pub allocators: Vec<Allocator>,
+    /// Freehold's malloc on a simulated machine.
+    pub malloc: bool,
 }
 
 /// A name that means nothing here.
@@ -54,7 +59,7 @@ impl Selection {
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             selection.add(name, own)?;
         }
-        match selection.policies.is_empty() && selection.allocators.is_empty() {
+        match selection == Self::default() {
             true => Err(SelectionError::Empty),
             false => Ok(selection),
         }
@@ -71,7 +76,8 @@ impl Selection {
         if matches!(name, "allocators" | "all") {
             real::installed(own).into_iter().for_each(|allocator| self.add_allocator(allocator));
         }
-        if GROUPS.contains(&name) {
+        self.malloc |= matches!(name, malloc::NAME | "all");
+        if GROUPS.contains(&name) || name == malloc::NAME {
             return Ok(());
         }
         if let Some(policy) = models::all().find(|policy| policy.name == name) {
@@ -102,8 +108,12 @@ impl Selection {
 }
 
 fn unknown(name: &str, own: &[(&str, &Path)]) -> SelectionError {
-    let known: Vec<&'static str> =
-        models::all().map(|policy| policy.name).chain(real::known_names()).chain(GROUPS).collect();
+    let known: Vec<&'static str> = models::all()
+        .map(|policy| policy.name)
+        .chain(real::known_names())
+        .chain(GROUPS)
+        .chain(OTHERS)
+        .collect();
     let all = known.iter().copied().map(|name: &str| name).chain(own.iter().map(|own| own.0));
     let near = nearest(name, all);
     let offer = match near.as_slice() {
@@ -161,6 +171,14 @@ mod tests {
         };
         assert_eq!(names("glibc,good-fit,glibc"), ["glibc"]);
         assert!(names("all").contains(&"glibc".to_owned()));
+    }
+
+    #[test]
+    fn the_malloc_is_a_name_of_its_own() {
+        let selection = |list| Selection::parse(list, &[]).unwrap();
+        let alone = selection("malloc");
+        assert!(alone.malloc && alone.policies.is_empty() && alone.allocators.is_empty());
+        assert!(selection("all").malloc && !selection("policies,glibc").malloc);
     }
 
     #[test]

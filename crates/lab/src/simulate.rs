@@ -22,6 +22,7 @@ pub(crate) mod memory;
 mod objects;
 mod survey;
 
+pub(crate) use survey::is_believed;
 pub use survey::{Survey, busiest, survey};
 
 use crate::models::dispatch;

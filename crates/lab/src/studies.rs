@@ -4,6 +4,7 @@
 //!   banks           page frames and memory banks, published and ours
 //!   dmrt            the twelve tables of "DmRT for NUMA", published and ours
 //!   fragmentation   policies on recorded programs named beforehand
+//!   malloc          Freehold's malloc on recorded programs, each of its decisions switched
 //!   mesh            distributed heaps on a mesh of nodes, published and ours
 //!   radiosity       the radiosity program under every allocator and policy
 //!   class           what a figure near a published one is worth: fitted, predicted, undecidable
@@ -24,6 +25,7 @@ pub mod class;
 mod columns;
 pub mod dmrt;
 pub mod fragmentation;
+pub mod malloc;
 pub mod mesh;
 pub mod radiosity;
 pub mod ranks;

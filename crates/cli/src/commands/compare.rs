@@ -6,6 +6,7 @@ use crate::ui::{self, quoted};
 use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, WhichStacks};
 use freehold_lab::compare::Found;
+use freehold_lab::malloc::Settings;
 use freehold_lab::profile;
 use freehold_lab::real::INSTALL_HELP;
 use freehold_lab::report::{HeatMap, Story};
@@ -33,7 +34,7 @@ pub struct Args {
     /// The report.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
-    /// Policies, allocators and paths of libraries, separated by commas; or `policies`,
+    /// Policies, allocators and paths of libraries, separated by commas; or `malloc` (Freehold's, simulated), `policies`,
     /// `allocators`, `all` (which leave out the slow `-list` variants of policies).
     #[arg(long, value_name = "LIST", default_value = "all")]
     on: String,
@@ -170,7 +171,8 @@ fn examine(
     args: &Args,
     interrupted: &AtomicBool,
 ) -> Result<Option<(Found, HeatMap)>> {
-    let Some(found) = replay::replay(trace, selection, args.how, interrupted)? else {
+    let Some(found) = replay::replay(trace, selection, args.how, Settings::default(), interrupted)?
+    else {
         return Ok(None);
     };
     let process = ProcessId(found.document.trace.process);

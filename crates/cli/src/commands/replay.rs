@@ -1,10 +1,13 @@
-//! `freehold replay`: one trace on policies and allocators, as one table.
+//! `freehold replay`: one trace on policies, on allocators and on Freehold's malloc, as tables.
+
+mod decisions;
 
 use crate::embedded;
 use crate::ui::{self, WrongCommandLine};
 use anyhow::{Context, Result};
 use freehold_lab::compare::{self, Found, Plan, Stage};
 use freehold_lab::human;
+use freehold_lab::malloc::Settings;
 use freehold_lab::real::INSTALL_HELP;
 use freehold_lab::report::{self, Verdict};
 use freehold_lab::results::{Document, Output, write_json, write_parquet};
@@ -15,13 +18,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// Replay a trace on policies (simulated, exact) and on real allocators (measured).
+/// Replay a trace on policies and Freehold's malloc (simulated, exact) and on real allocators (measured).
 #[derive(clap::Args)]
 #[command(after_help = format!("Examples:
   freehold replay app.fht
   freehold replay app.fht --on policies --json
   freehold replay app.fht --on best-fit,jemalloc,./libmine.so --limit 64M
   freehold replay app.fht --on all -o results.parquet
+  freehold replay app.fht --on malloc --set reserve.bytes=2M --set purge.from=off
+  freehold replay app.fht --on malloc --page-size 16K --huge-pages --json
+  freehold replay --decisions                      what --set can change, and why it is as it is
+
+`--on malloc` runs the code of libfreehold.so on a simulated machine with pages: resident memory, page faults, and \
+where memory is that no object has, by cause. The program is taken to touch every page of every block.
 
 {INSTALL_HELP}
 
@@ -32,13 +41,19 @@ Exit status: 0 all was replayed; 1 the trace is damaged (what is sound was repla
 be; 2 the command line was wrong; 130 interrupted."))]
 pub struct Args {
     /// The trace, from `freehold record` or `freehold import`.
-    trace: PathBuf,
-    /// Policies, allocators and paths of libraries, separated by commas; or `policies`,
-    /// `models` (of allocators), `allocators`, `all`.
+    #[arg(required_unless_present = "decisions")]
+    trace: Option<PathBuf>,
+    /// Policies, allocators and paths of libraries, separated by commas; or `malloc` (Freehold's, simulated),
+    /// `policies`, `models` (of allocators), `allocators`, `all`.
     #[arg(long, value_name = "LIST", default_value = "all")]
     on: String,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    machine: Machine,
+    /// List what the malloc decides by, with what is shipped and why, and replay nothing.
+    #[arg(long)]
+    decisions: bool,
     /// Print JSON instead of tables (schema version 1: crates/lab/src/results.rs).
     #[arg(long)]
     json: bool,
@@ -62,21 +77,72 @@ pub struct How {
     pub runs: Option<u32>,
 }
 
+/// The simulated machine of `--on malloc`.
+#[derive(clap::Args, Clone)]
+pub struct Machine {
+    /// Change a decision of the malloc, such as reserve.bytes=2M or purge.from=off; may be given again.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Bytes of a page of the malloc's simulated machine: 4K, 8K, 16K, 32K or 64K.
+    #[arg(long, value_name = "BYTES", value_parser = ui::bytes, default_value = "4K")]
+    page_size: u64,
+    /// The malloc's simulated machine gives huge pages of 2 MiB where the malloc asks for them.
+    #[arg(long)]
+    huge_pages: bool,
+    /// How many times faster than recorded the program runs on the malloc's simulated machine: for the purger, which comes
+    /// at times.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    speed: f64,
+    /// Replay only the first events on the simulated malloc.
+    #[arg(long, value_name = "EVENTS")]
+    first: Option<u64>,
+    /// Most points of the series over time of the simulated malloc.
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    points: u32,
+}
+
+impl Machine {
+    /// As the laboratory takes it.
+    ///
+    /// # Errors
+    /// On a decision, a page size or a speed that there is not.
+    pub fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings {
+            huge_pages: self.huge_pages,
+            first: self.first,
+            points: self.points as usize,
+            ..Settings::default()
+        };
+        let wrong = |option, error| WrongCommandLine(format!("{option}: {error}"));
+        settings.set_page(self.page_size).map_err(|error| wrong("--page-size", error))?;
+        settings.set_speed(self.speed).map_err(|error| wrong("--speed", error))?;
+        for change in &self.set {
+            settings.set(change).map_err(|error| wrong("--set", error))?;
+        }
+        Ok(settings)
+    }
+}
+
 /// Replays and prints.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let Some(path) = args.trace.as_deref().filter(|_| !args.decisions) else {
+        decisions::print(args.json)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let settings = args.machine.settings()?;
     let own = embedded::allocators()?;
     let selection = select(&args.on, &own)?;
     let output = args.output.as_deref().map(ResultsFile::at).transpose()?;
-    let trace = Trace::open(&args.trace)?;
+    let trace = Trace::open(path)?;
     let interrupted = ui::interrupted();
-    let Some(found) = replay(&trace, &selection, args.how, &interrupted)? else {
+    let Some(found) = replay(&trace, &selection, args.how, settings, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
     tell_of_omissions(&found.document);
     if args.json {
         write_json(&mut io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
-        print(&found.document, &args.trace).context("cannot print")?;
+        print(&found.document, path).context("cannot print")?;
     }
     if let Some(output) = output {
         output.write(&found)?;
@@ -107,6 +173,7 @@ pub fn replay(
     trace: &Trace,
     selection: &Selection,
     how: How,
+    malloc: Settings,
     interrupted: &AtomicBool,
 ) -> Result<Option<Found>> {
     let replayer = embedded::REPLAYER.unpack()?;
@@ -117,6 +184,7 @@ pub fn replay(
         limit: how.limit,
         runs: how.runs,
         replayer: &replayer,
+        malloc,
     };
     let mut bar = ui::Progress::new("reading");
     let mut shown = Stage::Survey;
@@ -139,6 +207,7 @@ fn label(stage: Stage) -> &'static str {
         Stage::Survey => "reading",
         Stage::Measure => "measuring allocators",
         Stage::Simulate => "simulating policies",
+        Stage::Malloc => "simulating the malloc",
     }
 }
 

@@ -75,11 +75,16 @@ impl<'a> Launcher<'a> {
     /// Bytes of anonymous memory that the replayer has before the first event, with nothing
     /// preloaded. What a library adds at its start counts against it.
     pub(super) fn baseline(&self) -> Result<u64, RealError> {
-        match self.answer(&Allocator::glibc(), &["baseline"]) {
+        match self.before(&Allocator::glibc()) {
             Ok(answer) => Ok(answer.anonymous),
             Err(Failure::Stop(error)) => Err(error),
             Err(Failure::Trouble(trouble)) => Err(trouble.of("the replayer itself")),
         }
+    }
+
+    /// What is resident with the allocator before the first event.
+    pub(super) fn before(&self, allocator: &Allocator) -> Result<Answer, Failure> {
+        self.answer(allocator, &["baseline"])
     }
 
     /// Asks where malloc comes from, and refuses a library that is not it.

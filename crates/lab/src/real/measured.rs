@@ -21,6 +21,9 @@ pub struct Measured {
     pub outcome: Outcome,
     /// Every timing run, in the order of time.
     pub runs: Vec<RawRun>,
+    /// Of the memory in `outcome`, what the library has before the first event: its own data, and what it allocates at its start.
+    #[serde(default)]
+    pub at_start: u64,
 }
 
 /// One timing run.
@@ -46,6 +49,8 @@ pub(super) struct Candidate<'a> {
     description: Description,
     runs: Vec<Answer>,
     observed: Answer,
+    /// Anonymous bytes before the first event.
+    before: u64,
     trouble: Option<Trouble>,
 }
 
@@ -56,6 +61,7 @@ impl<'a> Candidate<'a> {
             description: Description::default(),
             runs: Vec::new(),
             observed: Answer::default(),
+            before: 0,
             trouble: None,
         }
     }
@@ -78,6 +84,10 @@ impl<'a> Candidate<'a> {
 
     pub(super) fn described(&mut self, description: Description) {
         self.description = description;
+    }
+
+    pub(super) fn started(&mut self, answer: Answer) {
+        self.before = answer.anonymous;
     }
 
     pub(super) fn timed(&mut self, answer: Answer) {
@@ -117,7 +127,7 @@ impl<'a> Candidate<'a> {
             // Where free blocks lie inside an allocator is not visible from outside.
             ..Outcome::default()
         };
-        Ok(Measured { outcome, runs })
+        Ok(Measured { outcome, runs, at_start: self.before.saturating_sub(baseline) })
     }
 }
 
@@ -141,7 +151,11 @@ fn timeline(observed: &Answer, baseline: u64) -> Vec<Point> {
 }
 
 /// #1 to #3 from the points of the timeline; #4 from the peaks themselves, which lie between points.
-fn johnstone_wilson(timeline: &[Point], peak_memory: u64, peak_live: u64) -> JohnstoneWilson {
+pub(crate) fn johnstone_wilson(
+    timeline: &[Point],
+    peak_memory: u64,
+    peak_live: u64,
+) -> JohnstoneWilson {
     let mut meter = FragmentationMeter::default();
     for point in timeline {
         meter.observe(point.live, point.used);

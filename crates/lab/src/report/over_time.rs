@@ -39,6 +39,7 @@ pub fn write(out: &mut String, story: &Story<'_>) {
     let groups = [
         (Kind::Allocator, "allocators", "measured", "Resident memory beyond the replayer's own"),
         (Kind::Policy, "policies", "simulated", "Extent of the heap"),
+        (Kind::Malloc, "malloc", "simulated", "Resident memory of Freehold's malloc"),
     ];
     let drawn = |kind| story.of_kind(kind).iter().any(|outcome| outcome.timeline.len() > 1);
     if !groups.iter().any(|group| drawn(group.0)) {

@@ -4,7 +4,7 @@
 
 use super::html::Cell;
 use crate::human;
-use crate::results::{Kind, Outcome};
+use crate::results::{Causes, Kind, Outcome, Paged};
 
 /// A column: its head, how a cell is written, and what of it is compared (lower is better).
 struct Column {
@@ -90,6 +90,32 @@ const POLICIES: &[Column] = &[
     told("failed", |o| human::count(o.failures), |_| None),
 ];
 
+const MALLOC: &[Column] = &[
+    PEAK_MEMORY,
+    told("of live", |o| human::times(o.johnstone_wilson.peak_over_peak + 1.0), |_| None),
+    told("mean", |o| of_paged(o, |p| human::bytes(p.mean_memory)), |_| None),
+    told("at end", |o| human::bytes(o.final_memory), |_| None),
+    told("faults", |o| or_dash(o.page_faults, human::count), |_| None),
+    told("given back", |o| of_paged(o, |p| human::bytes(p.purged)), |_| None),
+    told("inside blocks", |o| of_peak(o, |c| c.inside_blocks), |_| None),
+    told("caches", |o| of_peak(o, |c| c.caches), |_| None),
+    told("slabs", |o| of_peak(o, |c| c.slabs), |_| None),
+    told("partly used", |o| of_peak(o, |c| c.partly_used), |_| None),
+    told("metadata", |o| of_peak(o, |c| c.metadata), |_| None),
+    told("not due", |o| of_peak(o, |c| c.not_due), |_| None),
+    told("huge pages", |o| of_peak(o, |c| c.huge_pages), |_| None),
+    told("failed", |o| human::count(o.failures), |_| None),
+];
+
+fn of_paged(outcome: &Outcome, show: impl FnOnce(&Paged) -> String) -> String {
+    or_dash(outcome.paged.as_ref(), show)
+}
+
+/// One cause of the memory at the peak.
+fn of_peak(outcome: &Outcome, cause: impl FnOnce(&Causes) -> u64) -> String {
+    of_paged(outcome, |paged| human::bytes(cause(&paged.at_peak)))
+}
+
 fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
@@ -115,6 +141,9 @@ impl Ranking {
         let (columns, caption, head) = match kind {
             Kind::Allocator => (ALLOCATORS, "Allocators, measured on this machine", "allocator"),
             Kind::Policy => (POLICIES, "Policies, on simulated memory", "policy"),
+            Kind::Malloc => {
+                (MALLOC, "Freehold's malloc (the shipped code), on a simulated machine", "exact")
+            }
         };
         ranked.sort_by(|a, b| order(a, b, kind));
         let failed = ranked.iter().any(|o| o.failures > 0);
@@ -140,7 +169,7 @@ fn order(a: &Outcome, b: &Outcome, kind: Kind) -> std::cmp::Ordering {
     let time = |o: &Outcome| o.seconds.unwrap_or(f64::MAX);
     let main = match kind {
         Kind::Allocator => time(a).total_cmp(&time(b)),
-        Kind::Policy => a.peak_memory.cmp(&b.peak_memory),
+        Kind::Policy | Kind::Malloc => a.peak_memory.cmp(&b.peak_memory),
     };
     a.failures.cmp(&b.failures).then(main).then_with(|| a.name.cmp(&b.name))
 }

@@ -15,10 +15,10 @@ const PLAIN: &str = "\u{1b}[0m";
 /// Narrowest that names become.
 const LEAST_NAME: usize = 12;
 
-/// The outcomes as one or two tables of at most so many columns. The best of each column is marked by `*`, and in
+/// The outcomes as one to three tables of at most so many columns. The best of each column is marked by `*`, and in
 /// colour too where `colour` is set. What does not fit beside the names follows below, with the names again.
 pub fn tables(outcomes: &[Outcome], colour: bool, columns: usize) -> String {
-    let kinds = [Kind::Allocator, Kind::Policy];
+    let kinds = [Kind::Allocator, Kind::Policy, Kind::Malloc];
     let rankings: Vec<_> = kinds.iter().filter_map(|kind| Ranking::of(outcomes, *kind)).collect();
     let columns = columns.min(MOST_COLUMNS);
     rankings.iter().map(|ranking| table(ranking, colour, columns)).collect::<Vec<_>>().join("\n")

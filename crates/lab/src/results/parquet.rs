@@ -68,6 +68,7 @@ const LEAVES: &[Leaf] = &[
     Text(|o| match o.kind {
         Kind::Policy => "policy",
         Kind::Allocator => "allocator",
+        Kind::Malloc => "malloc",
     }),
     MaybeText(|o| o.library.as_deref()),
     Whole(|o| o.events),

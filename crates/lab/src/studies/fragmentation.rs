@@ -152,12 +152,7 @@ impl Plan {
             return Err(SettingsError::value("target", format!("{other} is not among policies")));
         }
         plan.check_recordings()?;
-        let unusable = |name: &str| name.is_empty() || name.contains('/') || name.starts_with('.');
-        match plan
-            .programs
-            .iter()
-            .find(|program| unusable(&program.name) || program.command.is_empty())
-        {
+        match plan.programs.iter().find(|program| !program.is_usable()) {
             Some(program) => {
                 let why =
                     format!("{:?} needs a name that can be a file's, and a command", program.name);
@@ -183,6 +178,13 @@ impl Plan {
 }
 
 impl Program {
+    /// Whether its name can be a file's, and there is something to run.
+    pub fn is_usable(&self) -> bool {
+        let name = &self.name;
+        let named = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+        named && !self.command.is_empty()
+    }
+
     /// The first of its commands that is on none of these folders.
     pub fn lacks(&self, folders: &[std::path::PathBuf]) -> Option<&str> {
         let is_there = |name: &&String| folders.iter().any(|folder| folder.join(name).is_file());

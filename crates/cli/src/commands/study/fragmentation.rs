@@ -1,19 +1,18 @@
 //! `freehold study fragmentation`: records named programs and replays them on policies.
 
 use super::outputs::{Outputs, wrapped};
-use crate::{embedded, ui};
-use anyhow::{Context, Result, bail};
-use freehold_collect::{Options, RecordError, Stage, WhichStacks};
+use super::recorded::{Recorded, Recording};
+use crate::ui;
+use anyhow::{Context, Result};
 use freehold_lab::simulate::SimulateError;
 use freehold_lab::studies::fragmentation::{
-    self, Found, INPUTS, Judged, MEASURES, Plan, Program, Recording, Results, Tally,
+    self, Found, Judged, MEASURES, Plan, Program, Results, Tally,
 };
 use freehold_trace::Trace;
-use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 /// Recordings of each program with --quick.
@@ -111,13 +110,6 @@ fn plan(args: &Args) -> Result<(Plan, Option<PathBuf>)> {
     Ok((plan, studies))
 }
 
-/// A trace, or why there is none.
-enum Recorded {
-    At(PathBuf),
-    Missing(String),
-    Interrupted,
-}
-
 /// What all programs share, and how far they are.
 struct Work<'a> {
     plan: &'a Plan,
@@ -142,7 +134,10 @@ impl Work<'_> {
     }
 
     /// All of a program's recordings, or why one is missing.
-    fn recordings(&mut self, program: &Program) -> Result<Option<Result<Vec<Recording>, String>>> {
+    fn recordings(
+        &mut self,
+        program: &Program,
+    ) -> Result<Option<Result<Vec<fragmentation::Recording>, String>>> {
         let mut recordings = Vec::new();
         for padding in self.plan.paddings() {
             let path = match self.recorded(program, padding)? {
@@ -167,7 +162,7 @@ impl Work<'_> {
         &mut self,
         trace: &Trace,
         padding: usize,
-    ) -> Result<Option<Recording>, SimulateError> {
+    ) -> Result<Option<fragmentation::Recording>, SimulateError> {
         let (plan, interrupted) = (self.plan, self.interrupted);
         let mut progress = |done, total| {
             let share = done as f64 / f64::max(total as f64, 1.0);
@@ -186,88 +181,19 @@ impl Work<'_> {
 
     /// Records the program, unless its trace is there already.
     fn recorded(&mut self, program: &Program, padding: usize) -> Result<Recorded> {
-        if ui::is_raised(self.interrupted) {
-            return Ok(Recorded::Interrupted);
-        }
-        let output = self.out.join(format!("{}-{padding:04}.fht", program.name));
-        if output.is_file() {
-            return Ok(Recorded::At(output));
-        }
-        let folders: Vec<PathBuf> = std::env::var_os("PATH")
-            .map(|p| std::env::split_paths(&p).collect())
-            .unwrap_or_default();
-        if let Some(name) = program.lacks(&folders) {
-            return Ok(Recorded::Missing(format!("{name} is not installed")));
-        }
-        let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
-        let folder = folder.context("programs need a temporary folder; set TMPDIR to one")?;
-        let studies = match self.studies {
-            Some(studies) => studies.to_owned(),
-            None => unpack_inputs(folder.path())?,
+        let recording = Recording {
+            program,
+            output: self.out.join(format!("{}-{padding:04}.fht", program.name)),
+            padding,
+            studies: self.studies,
+            interrupted: self.interrupted,
         };
-        let environment = program.environment_in(folder.path(), padding);
-        set_up(program, folder.path(), &environment)?;
-        if padding == 0 {
+        if padding == 0 && recording.is_needed() {
             let (name, times, about) = (&program.name, self.plan.recordings, &program.about);
             self.bar.say(&format!("freehold: recording {name}, {times} times: {about}"));
         }
-        let command = program.command_in(folder.path(), &studies);
-        self.record(Options {
-            output,
-            library: embedded::RECORD.unpack()?,
-            stacks: WhichStacks::Off,
-            check_stacks: false,
-            command: command.into_iter().map(OsString::from).collect(),
-            environment: Some(environment),
-            recorder: format!("freehold {}", env!("CARGO_PKG_VERSION")),
-            mute: true,
-        })
+        recording.make(&mut |share| self.show(RECORDING_SHARE * share))
     }
-
-    fn record(&mut self, options: Options) -> Result<Recorded> {
-        let recorded = freehold_collect::record(&options, &mut |stage| match stage {
-            Stage::Recording { .. } => self.show(0.0),
-            Stage::Writing { done, total } => {
-                let share = done as f64 / f64::max(total as f64, 1.0);
-                self.show(RECORDING_SHARE * (1.0 + share) / 2.0);
-            }
-        });
-        if ui::is_raised(self.interrupted) {
-            // What was cut short must not be taken for the program by the next run.
-            let _ = fs::remove_file(&options.output);
-            return Ok(Recorded::Interrupted);
-        }
-        match recorded {
-            Ok(_) => Ok(Recorded::At(options.output)),
-            Err(RecordError::Launch { .. }) => {
-                Ok(Recorded::Missing("it could not be started".to_owned()))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-fn unpack_inputs(folder: &Path) -> Result<PathBuf> {
-    for (path, text) in INPUTS {
-        let path = folder.join(path);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
-    }
-    Ok(folder.to_owned())
-}
-
-fn set_up(program: &Program, folder: &Path, environment: &[(OsString, OsString)]) -> Result<()> {
-    let Some(script) = &program.setup else { return Ok(()) };
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script]).current_dir(folder).env_clear();
-    shell.envs(environment.iter().map(|(key, value)| (key, value)));
-    let status = shell.stdout(Stdio::null()).stdin(Stdio::null()).status()?;
-    if !status.success() {
-        bail!("{}: its setup ended with {status}; try it with `sh -ex`", program.name);
-    }
-    Ok(())
 }
 
 fn print(to: &mut dyn Write, results: &Results) -> std::io::Result<()> {

@@ -69,10 +69,15 @@ impl Outputs {
 
 /// Lines of at most 100 columns.
 pub fn wrapped(text: &str) -> String {
+    wrapped_at(text, 100)
+}
+
+/// Lines of at most so many columns.
+pub fn wrapped_at(text: &str, columns: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line =
-            lines.last_mut().filter(|line| line.chars().count() + word.chars().count() < 100);
+            lines.last_mut().filter(|line| line.chars().count() + word.chars().count() < columns);
         match line {
             Some(line) if line.is_empty() => line.push_str(word),
             Some(line) => {
