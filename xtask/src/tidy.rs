@@ -3,6 +3,7 @@
 mod budgets;
 mod layers;
 mod links;
+mod recipes;
 mod results;
 mod safety;
 mod words;
@@ -37,6 +38,7 @@ const RULES: &[(&str, Rule)] = &[
     ("layers point downwards", layers::check),
     ("unsafe code is argued", safety::check),
     ("links lead somewhere", links::check),
+    ("recipes name what exists", recipes::check),
     ("files keep to their budget", budgets::check),
     ("words are the glossary's", words::check),
     ("recorded runs are told of", results::check),

@@ -2,7 +2,7 @@
 //! of the library as it ships, counted one by one by the processor's trap.
 //!
 //! Blocks of another thread that are freed in the order in which they were allocated are collected with few instructions,
-//! without a look at what their owner writes. What is freed for another thread goes home a word of bits at a time, never a whole outbox at once (13,728 instructions
+//! without a look at what their owner writes. What is freed for another thread goes back a parcel at a time, never all parcels at once (13,728 instructions
 //! here, and several lines of cache a block). What runs empty takes at most 64 blocks, and what goes back to
 //! bits goes back to eight words at a time, or sixteen for a slab that was cut.
 

@@ -82,6 +82,6 @@ fn load(of: &[AtomicU64], at: usize) -> u64 {
 
 /// Starts them, and says on the process's page where they are.
 pub(crate) fn start() {
-    crate::watch::add(crate::watch::COUNT);
-    crate::stats::PAGE.counts.store(address(), Relaxed);
+    crate::mode::add(crate::mode::COUNT);
+    crate::page::PAGE.counts.store(address(), Relaxed);
 }

@@ -1,36 +1,28 @@
 //! [`Heap`]: memory of one purpose, with its own limit and figures, that can be destroyed at once.
 //!
 //! ```text
-//! Heap ── Private ─┬─ NodeHeap        blocks, slabs, runs: the malloc's own code
+//! Heap ── Private ─┬─ NodeHeap        blocks, slabs, units: the malloc's own code
 //!                  └─ slots           caches, each under a lock; threads spread over them
 //! ```
-//!
-//! The process's main heap gives each thread a cache. A further heap has a fixed few, because there
-//! may be many heaps and threads, and programs allocate from a further heap rarely. A call locks the slot
-//! to which its thread maps, and does there what the main heap does.
 
-use crate::process::HEAP;
+use crate::main_heap::HEAP;
+use crate::private::Private;
 use crate::vacate::{NodeError, Pace, Vacated};
 use crate::{heaps, purger, report, vacate};
 use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use freehold_core::machine::Machine;
 use freehold_core::malloc::units::Cursor;
 pub use freehold_core::malloc::{Block, Kind};
-use freehold_core::malloc::{Cache, Misuse, NodeHeap};
+use freehold_core::malloc::{Cache, Misuse};
 use freehold_core::place::NodeSet;
 use freehold_core::stats::page::Entry;
 use freehold_core::stats::{HeapReport, Name};
-use freehold_core::sync::Lock;
-use freehold_os::Linux;
 
-/// Caches of a heap.
-const SLOTS: usize = 8;
 /// Address space that a heap without limit reserves at a time, in bytes: 128 GiB.
 const RESERVE: usize = 1 << 37;
 /// The least that is reserved for a heap with a limit, in bytes.
 const RESERVE_MIN: usize = 1 << 26;
+
 /// What a heap shall be; [`HeapOptions::default`] is nameless and without limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeapOptions<'a> {
@@ -39,97 +31,6 @@ pub struct HeapOptions<'a> {
     pub limit: Option<usize>,
     /// What statistics call it; at most 31 letters, digits, `-`, `_`, `.`, `:` and blanks.
     pub name: &'a str,
-}
-
-/// A cache for the holder of the lock.
-struct Slot {
-    lock: Lock,
-    cache: Cell<*const Cache>,
-}
-
-/// A heap, where it lies: in a block of the main heap.
-pub(crate) struct Private {
-    pub entry: Entry,
-    pub heap: NodeHeap<Linux>,
-    pub next: Cell<*const Private>,
-    slots: [Slot; SLOTS],
-}
-
-impl Private {
-    /// In a forked child: a slot that another thread was using loses its cache, which the heap makes whole.
-    pub fn after_fork_in_child(&self) {
-        for slot in &self.slots {
-            if slot.lock.disown(HEAP.machine()) {
-                slot.cache.set(ptr::null());
-            }
-        }
-        let is_kept =
-            |cache: &Cache| self.slots.iter().any(|slot| ptr::eq(slot.cache.get(), cache));
-        self.heap.after_fork_in_child(is_kept);
-    }
-
-    /// Takes no memory of those nodes any more, unless the heap is bound to one.
-    pub fn close(&self, nodes: NodeSet) {
-        if self.heap.bound().is_none() && (nodes != self.heap.closed_nodes()) {
-            self.heap.close_nodes(nodes, false);
-        }
-    }
-
-    /// Takes the caches from their slots: the next thread gets another, of the node that is right then.
-    fn empty_slots(&self) {
-        for slot in &self.slots {
-            slot.lock.with(HEAP.machine(), || self.empty(slot));
-        }
-    }
-
-    /// Under the slot's lock.
-    fn empty(&self, slot: &Slot) {
-        let cache = slot.cache.replace(ptr::null());
-        // SAFETY: a heap's caches live as long as the heap; we hold the slot's lock.
-        if let Some(cache) = unsafe { cache.as_ref() } {
-            self.heap.detach(cache);
-        }
-    }
-
-    /// Stops the program if misuse of this heap was found where no caller could get it as a result.
-    pub fn stop_if_late(&self) {
-        if let Some((misuse, block)) = self.heap.late_misuse() {
-            report::stop(misuse, block);
-        }
-    }
-
-    /// Runs `work` with a cache that is ours meanwhile; `None` when there is no memory for one.
-    fn with_cache<R>(&self, work: impl FnOnce(&Cache) -> R) -> Option<R> {
-        let slot = self.slots.get(slot_number() % SLOTS)?;
-        let done = slot.lock.with(HEAP.machine(), || {
-            if slot.cache.get().is_null() {
-                slot.cache.set(ptr::from_ref(self.heap.attach()?));
-            }
-            // SAFETY: a heap's caches live as long as the heap.
-            let cache = unsafe { &*slot.cache.get() };
-            let done = work(cache);
-            if self.heap.is_stray(cache) {
-                self.empty(slot);
-            }
-            Some(done)
-        });
-        self.stop_if_late();
-        if self.heap.wants_purge() {
-            purger::call();
-        }
-        done
-    }
-}
-
-/// On which slot the calling thread falls. Where there are several memories, threads of different nodes fall on different
-/// slots as long as there are two for each, so that each slot's cache is of its threads' node.
-fn slot_number() -> usize {
-    // Fibonacci hashing (Knuth, TAOCP 3, 6.4): thread pointers differ in their middle bits.
-    let hash = (freehold_os::thread::pointer() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
-    match HEAP.machine().nodes().and_then(|nodes| nodes.here()) {
-        Some(node) => node.index() * 2 + hash % 2,
-        None => hash,
-    }
 }
 
 /// A heap of its own. See the module; `freehold_heap` in C.
@@ -204,17 +105,30 @@ impl Heap {
         unsafe { self.private.as_ref() }
     }
 
+    /// Runs `work` with a cache that is the caller's meanwhile; `None` when there is no memory for one.
+    fn with_cache<R>(&self, work: impl FnOnce(&Cache) -> R) -> Option<R> {
+        let it = self.private();
+        let done = it.with_cache(work);
+        if let Some((misuse, block)) = it.heap.late_misuse() {
+            report::stop(misuse, block);
+        }
+        if it.heap.wants_purge() {
+            purger::call();
+        }
+        done
+    }
+
     /// Allocates `size` bytes at a multiple of `align` (a power of two; at least 16 is always given).
     /// `None` when memory is short, or the limit reached.
     pub fn allocate(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let it = self.private();
-        it.with_cache(|cache| NonNull::new(it.heap.allocate_aligned(cache, size, align)))?
+        self.with_cache(|cache| NonNull::new(it.heap.allocate_aligned(cache, size, align)))?
     }
 
     /// As [`Heap::allocate`] for any size, all bytes zero.
     pub fn allocate_zeroed(&self, size: usize) -> Option<NonNull<u8>> {
         let it = self.private();
-        it.with_cache(|cache| NonNull::new(it.heap.allocate_zeroed(cache, size)))?
+        self.with_cache(|cache| NonNull::new(it.heap.allocate_zeroed(cache, size)))?
     }
 
     /// Frees a block.
@@ -225,7 +139,7 @@ impl Heap {
     pub unsafe fn free(&self, block: NonNull<u8>) {
         let it = self.private();
         // SAFETY: the caller's.
-        let freed = it.with_cache(|cache| unsafe { it.heap.free(cache, block.as_ptr()) });
+        let freed = self.with_cache(|cache| unsafe { it.heap.free(cache, block.as_ptr()) });
         // Without memory for a cache the block stays as it is.
         judge(freed.unwrap_or(Ok(())), block);
     }
@@ -238,7 +152,7 @@ impl Heap {
         let it = self.private();
         // SAFETY: the caller's.
         let done =
-            it.with_cache(|cache| unsafe { it.heap.reallocate(cache, block.as_ptr(), size) })?;
+            self.with_cache(|cache| unsafe { it.heap.reallocate(cache, block.as_ptr(), size) })?;
         match done {
             Ok(new) => NonNull::new(new),
             Err(misuse) => report::stop(misuse, block.as_ptr()),
@@ -272,14 +186,7 @@ impl Heap {
     /// `visit` must not use this heap. O(memory in use).
     pub fn walk(&self, visit: impl FnMut(Block)) {
         let it = self.private();
-        for slot in &it.slots {
-            slot.lock.lock(HEAP.machine());
-        }
-        it.slots.iter().for_each(|slot| it.empty(slot));
-        it.heap.walk(visit);
-        for slot in &it.slots {
-            slot.lock.unlock(HEAP.machine());
-        }
+        it.alone(|heap| heap.walk(visit));
     }
 
     /// Binds the heap to a node, or with `None` to none: from now on all its memory comes from there, and what it has
@@ -293,7 +200,7 @@ impl Heap {
         it.heap.set_home(node);
         let others = node.map(|node| NodeSet::default().with(node).complement());
         heaps::with_list(|_| {
-            it.heap.close_nodes(others.unwrap_or(vacate::closed()), others.is_some());
+            it.heap.close_nodes(others.unwrap_or(heaps::closed()), others.is_some());
         });
         it.empty_slots();
         if node.is_none() {

@@ -3,12 +3,12 @@
 //! Lock order: list, then a heap's slots, then the heap's own locks. Destroying a heap first removes it from
 //! the list, so the holder of the list's lock may use every heap on it.
 
-use crate::heap::Private;
-use crate::process::HEAP;
-use crate::stats::PAGE;
-use crate::vacate;
+use crate::main_heap::HEAP;
+use crate::page::PAGE;
+use crate::private::Private;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use freehold_core::place::NodeSet;
 use freehold_core::sync::Lock;
 
 /// Heaps linked by [`Private::next`]; their entries on the page are linked in the same order.
@@ -32,6 +32,19 @@ static SHARED: Shared = Shared {
 
 /// How many there are, roughly: whether the lock is worth taking.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Nodes that were left: no heap takes memory of them.
+static CLOSED: AtomicU64 = AtomicU64::new(0);
+
+/// The nodes that were left.
+pub(crate) fn closed() -> NodeSet {
+    NodeSet::from_bits(CLOSED.load(Ordering::Relaxed))
+}
+
+/// Says which nodes were left; heaps that are listed already are to be told.
+pub(crate) fn set_closed(nodes: NodeSet) {
+    CLOSED.store(nodes.bits(), Ordering::Relaxed);
+}
 
 impl List {
     /// How many heaps are listed.
@@ -105,7 +118,7 @@ pub(crate) fn nth<R>(number: usize, work: impl FnOnce(&Private) -> R) -> Option<
 /// Lists a heap, which takes no memory of nodes that were left.
 pub(crate) fn add(heap: &Private) {
     with_list(|list| {
-        heap.close(vacate::closed());
+        heap.close(closed());
         list.add(heap);
     });
     COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Memory that the library maps for itself, outside of every heap: for tables about heaps.
 
-use crate::process::HEAP;
+use crate::main_heap::HEAP;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 use freehold_core::machine::Machine;

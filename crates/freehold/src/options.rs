@@ -3,10 +3,11 @@
 //! Set-user-ID programs ignore them. For an invalid value the default stays, and a warning of one line
 //! names it and the valid ones. A variable that only looks like an option causes a warning, too (`unknown`).
 
-use crate::process::HEAP;
-use crate::{counts, exit, profile, purger, secure, stats, unknown};
-use core::ffi::{CStr, c_char};
-use core::ptr;
+use crate::environment::{each_of_ours, printable};
+use crate::main_heap::HEAP;
+use crate::page::PAGE;
+use crate::{counts, exit, profile, purger, secure, unknown};
+use core::ffi::CStr;
 use freehold_os::HugePages;
 
 /// One option.
@@ -178,7 +179,7 @@ fn limit(value: &[u8]) -> bool {
     }
     let Some(bytes) = size(value).filter(|&bytes| bytes >= 1 << 20) else { return false };
     HEAP.set_limit(bytes);
-    stats::PAGE.main.set_limit(bytes as u64);
+    PAGE.main.set_limit(bytes as u64);
     true
 }
 
@@ -212,13 +213,6 @@ fn purge(value: &[u8]) -> bool {
     }
 }
 
-unsafe extern "C" {
-    static environ: *const *const c_char;
-}
-
-/// What our variables begin with.
-const OURS: &[u8] = b"FREEHOLD_";
-
 /// Reads all of them: once, at the start, in one walk over the environment.
 pub(crate) fn read() {
     // SAFETY: asks for a constant of the process: whether it has more rights than who started it.
@@ -230,7 +224,7 @@ pub(crate) fn read() {
         match OPTIONS.iter().zip(&mut values).find(|(row, _)| row.name.to_bytes() == name) {
             // Of two, the first, as `getenv` has it.
             Some((_, place)) => *place = place.or(Some(value)),
-            None => unknown::complain(name),
+            None => unknown::complain(name, OPTIONS.iter().map(|row| row.name)),
         }
     });
     // In the order of the table, not in that of the environment.
@@ -239,54 +233,6 @@ pub(crate) fn read() {
             warn(row, value);
         }
     }
-}
-
-/// Whether a variable is set, for callers before the options are read; `begins` is its name and `=`. (`getenv` would do, but for
-/// the pages of the C library that it brings into every process.)
-pub(crate) fn is_given(begins: &[u8]) -> bool {
-    // SAFETY: as in `read`.
-    entries().any(|text| begins_with(text, begins))
-        && unsafe { libc::getauxval(libc::AT_SECURE) } == 0
-}
-
-/// Calls `visit` with the name and the value of each variable that begins like ours.
-fn each_of_ours(mut visit: impl FnMut(&'static [u8], &'static [u8])) {
-    for text in entries().filter(|text| begins_with(*text, OURS)) {
-        // SAFETY: each entry is a C string.
-        let text = unsafe { CStr::from_ptr(text) }.to_bytes();
-        let mut parts = text.splitn(2, |byte| *byte == b'=');
-        visit(parts.next().unwrap_or(text), parts.next().unwrap_or(b""));
-    }
-}
-
-/// All of the environment.
-fn entries() -> impl Iterator<Item = *const c_char> {
-    // SAFETY: the C library's own list, complete before any program's code runs. The program has no second
-    // thread yet, or has not allocated before, so nobody is changing it.
-    let mut entry = unsafe { environ };
-    core::iter::from_fn(move || {
-        // SAFETY: the list ends with null, and has been set up if it is not null itself.
-        let text = if entry.is_null() { ptr::null() } else { unsafe { *entry } };
-        if text.is_null() {
-            return None;
-        }
-        // SAFETY: the entry was not the end.
-        entry = unsafe { entry.add(1) };
-        Some(text)
-    })
-}
-
-/// Most variables are left at the first byte that differs.
-fn begins_with(text: *const c_char, with: &[u8]) -> bool {
-    // SAFETY: the text is a C string, and no byte behind its end is read: that one would have differed.
-    with.iter().enumerate().all(|(at, byte)| unsafe { *text.add(at) } as u8 == *byte)
-}
-
-/// The part of a text that is shown: no more than fits a line, and nothing that would begin another.
-pub(crate) fn printable(text: &[u8]) -> &[u8] {
-    const MOST: usize = 64;
-    let end = text.iter().take(MOST).position(u8::is_ascii_control);
-    text.get(..end.unwrap_or(MOST)).unwrap_or(text)
 }
 
 fn warn(row: &OptionRow, value: &[u8]) {

@@ -3,20 +3,18 @@
 //! Every `pub` function's first lines are the hot path; each rare case is a tail call to a cold function.
 //! Misuse stops the program (see `report`); exhaustion is null. None of them touches `errno`.
 
+use crate::ask::Ask;
+use crate::main_heap::HEAP;
 use crate::thread::Entered;
-use crate::watch::{self, Ask};
-use crate::{profile, purger, report, thread, word};
+use crate::watch;
+use crate::{mode, profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::machine::Machine;
 use freehold_core::malloc::decisions::Decisions;
-use freehold_core::malloc::{Cache, Freed, Misuse, NodeHeap};
+use freehold_core::malloc::{Cache, Freed, Misuse};
 use freehold_core::size_class::{
     SMALL_MAX, SizeClass, class_of, class_of_aligned, class_of_resized, round_up,
 };
-use freehold_os::Linux;
-
-/// The one heap.
-pub(crate) static HEAP: NodeHeap<Linux> = NodeHeap::new(Linux);
 
 /// Allocates `size` bytes at a multiple of 16; null when memory is short.
 #[inline(always)]
@@ -196,7 +194,7 @@ unsafe fn free_rare(block: *mut u8) {
 /// As for [`free`].
 #[inline(never)]
 unsafe fn free_entering(block: *mut u8) {
-    if thread::has_left() && !watch::is_on() {
+    if thread::has_left() && !mode::is_on() {
         // SAFETY: the caller's.
         return judge(unsafe { HEAP.free_without_cache(block) }, block);
     }
@@ -309,7 +307,7 @@ pub fn complain(message: &[u8]) {
 
 /// Writes to an open descriptor what `work` puts; `false` when it could not be written.
 pub fn write_to(descriptor: i32, work: impl FnOnce(&mut dyn crate::stats::Out)) -> bool {
-    crate::exit::write_to(descriptor, |file| work(file))
+    crate::file::write_to(descriptor, |file| work(file))
 }
 
 /// What the heap holds of the machine, in bytes.

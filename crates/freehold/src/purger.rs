@@ -12,8 +12,8 @@
 //!
 //! [`NodeHeap::wants_purge`]: freehold_core::malloc::NodeHeap::wants_purge
 
-use crate::process::HEAP;
-use crate::{heaps, report, thread};
+use crate::main_heap::HEAP;
+use crate::{heaps, report};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_core::machine::Machine;
 use freehold_core::sync::Lock;
@@ -75,7 +75,7 @@ fn start() -> bool {
         if !ROOM.is_empty() || PAUSES.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        copied::notice(machine.page_size(), thread::after_copy);
+        copied::notice(machine.page_size());
         // SAFETY: under the lock; `main` touches no thread-local storage.
         let started = unsafe { ROOM.spawn(main) };
         if !started {

@@ -29,7 +29,7 @@
 //! refuses a block of another heap and hands it back. A block that is dropped instead of freed stays used.
 //! For C and for code that keeps raw pointers, [`Control`] is the layer under both.
 
-use crate::process::HEAP;
+use crate::main_heap::HEAP;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;

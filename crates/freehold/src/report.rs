@@ -1,7 +1,7 @@
 //! The message before a program error stops the program: one line on the standard error,
 //! written without allocating, then `abort`.
 
-use crate::process::HEAP;
+use crate::main_heap::HEAP;
 use freehold_core::malloc::Misuse;
 
 /// Names the error and the address, and aborts.

@@ -13,9 +13,9 @@
 //!
 //! Invariant: a block in the quarantine is marked as free (the core's `seal`) and zero behind its mark.
 
-use crate::process::HEAP;
-use crate::watch::{self, Ask};
-use crate::{held, report};
+use crate::ask::Ask;
+use crate::main_heap::HEAP;
+use crate::{held, mode, report};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use freehold_core::machine::Machine;
@@ -58,7 +58,7 @@ pub(crate) fn waiting() -> usize {
 
 /// Starts it: before the first cache is handed out.
 pub(crate) fn start() {
-    watch::add(watch::SECURE);
+    mode::add(mode::SECURE);
     SECRET.store(HEAP.machine().random(), Ordering::Relaxed);
     DICE.store(HEAP.machine().random() as u64 | 1, Ordering::Relaxed);
 }
@@ -71,6 +71,11 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
         Some(class) if small => allocate_small(cache, class, ask),
         _ => allocate_large(cache, ask),
     }
+}
+
+/// Allocates as the process's options say, but neither samples nor counts.
+pub(crate) fn allocate_if_on(cache: &Cache, ask: Ask) -> *mut u8 {
+    if mode::watches(mode::SECURE) { allocate(cache, ask) } else { ask.of_heap(cache) }
 }
 
 #[inline]
@@ -176,22 +181,24 @@ pub(crate) fn find(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
     if held::is_held(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
 }
 
-/// Frees: checks, wipes, and keeps the block for a while.
+/// The block at an address, which the program holds no more.
+pub(crate) fn take_back(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
+    let block = locate(cache, address)?;
+    if held::take(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
+}
+
+/// Frees a block that was taken back: wipes it, and keeps it for a while.
 ///
 /// # Safety
 /// The block is not in use by anyone.
-pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
-    let block = locate(cache, address)?;
-    if !held::take(address) {
-        return Err(Misuse::DoubleFree);
-    }
-    watch::note_freed(address, block.size);
+pub(crate) unsafe fn bury(cache: &Cache, block: &Block) -> Result<(), Misuse> {
+    let address: *mut u8 = ptr::with_exposed_provenance_mut(block.address);
     if block.kind == Kind::Large {
         // SAFETY: the caller's.
         return unsafe { free_large(cache, address) };
     }
     // SAFETY: the block is the caller's and that long.
-    if unsafe { canary_of(&block).read() } & !SIZE != canary(&block) {
+    if unsafe { canary_of(block).read() } & !SIZE != canary(block) {
         report::stop_overflowed(address);
     }
     // SAFETY: the block is the caller's and that long.
@@ -199,7 +206,7 @@ pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse>
         ptr::write_bytes(address, 0, block.size);
         HEAP.seal(address);
     }
-    let Some((leaving, size)) = exchange(&block) else { return Ok(()) };
+    let Some((leaving, size)) = exchange(block) else { return Ok(()) };
     // SAFETY: the block was in the quarantine, hence sealed and nobody's.
     let whole = unsafe { HEAP.unseal(leaving) && is_zero(leaving, size) };
     if !whole {
@@ -245,7 +252,7 @@ unsafe fn is_zero(block: *mut u8, size: usize) -> bool {
 }
 
 /// # Safety
-/// As for [`free`].
+/// As for [`bury`].
 unsafe fn free_large(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     let machine = HEAP.machine();
     let page = machine.page_size();

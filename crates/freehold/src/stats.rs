@@ -1,19 +1,18 @@
 //! What the process's heaps hold: [`Stats`], and the page on which other processes find it.
 //!
-//! Reading costs the reader only: it walks structures where they lie (`core::heap::census`) and
+//! Reading costs the reader only: it walks structures where they lie (`core::malloc::census`) and
 //! stops no thread. Exact counts of calls exist when the program runs with `FREEHOLD_STATS=1`.
 
+use crate::main_heap::HEAP;
 use crate::off_heap::Table;
-use crate::{counts, heaps, watch};
+use crate::page::PAGE;
+use crate::{counts, heaps, mode};
 use core::sync::atomic::Ordering;
 use freehold_core::malloc::census::Direct;
 pub use freehold_core::malloc::census::{Census, ClassCensus};
 pub use freehold_core::malloc::units::UNIT;
 use freehold_core::stats::page::Page;
 pub use freehold_core::stats::{Counts, Format, HeapReport, Name, Out, Report};
-
-/// Where other processes find what this one holds (`freehold top`).
-pub(crate) static PAGE: Page = Page::new();
 
 /// A snapshot of all heaps of the process.
 ///
@@ -37,7 +36,8 @@ impl Stats {
     /// Counts all heaps now; `None` when memory is short. Other threads go on meanwhile, so figures
     /// are of slightly different moments. O(memory in use / 64 KiB).
     pub fn take() -> Option<Stats> {
-        crate::thread::start_heap();
+        // Before the first call nobody has said so yet.
+        PAGE.main.fill(HEAP.roots());
         heaps::with_list(|list| {
             let mut heaps = Table::new(1 + list.len())?;
             // SAFETY: the page is ours, and the list of heaps stands still.
@@ -76,5 +76,5 @@ impl Stats {
 
 /// Whether calls are watched, hence slower: a profile, exact counts or hardening was asked for.
 pub fn is_watched() -> bool {
-    watch::is_on()
+    mode::is_on()
 }

@@ -4,13 +4,15 @@
 //! Other destructors may still allocate, so the cache is kept for one more of glibc's rounds; a thread that
 //! allocates after that gets another cache, and another destructor.
 //!
-//! A fork takes no lock and waits for no thread: the child repairs the half-done changes of other threads (`core::heap::fork`).
+//! A fork takes no lock and waits for no thread: the child repairs the half-done changes of other threads (`core::malloc::fork`).
 //!
 //! Lock order: the start, the list of heaps, each heap's slots and own locks, the
 //! quarantine, the profile, the main heap's.
 
-use crate::process::HEAP;
-use crate::{heaps, options, profile, purger, watch, word};
+use crate::main_heap::HEAP;
+use crate::page::PAGE;
+use crate::profile::Meter;
+use crate::{heaps, mode, options, profile, purger, word};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::machine::Machine;
@@ -56,12 +58,12 @@ pub(crate) fn enter() -> Option<Entered> {
 fn attach() -> Option<Entered> {
     start_heap();
     if HEAP.has_caches() || !freehold_os::thread::is_first() {
-        copied::notice(HEAP.machine().page_size(), after_copy);
+        copied::notice(HEAP.machine().page_size());
     }
     let cache = HEAP.attach()?;
-    let entered = if watch::is_on() {
+    let entered = if mode::is_on() {
         profile::enter_thread();
-        if !(watch::is_only(watch::SAMPLE) && profile::meter(cache)) {
+        if !(mode::is_only(mode::SAMPLE) && Meter::start(cache)) {
             word::set_watched(Some(cache));
         }
         Entered::Watched(cache)
@@ -87,11 +89,12 @@ fn start() {
         return;
     }
     let machine = HEAP.machine();
+    copied::prepare(after_copy);
     HEAP.set_key(machine.random());
     // SAFETY: asks for a constant, which lies where the kernel put it: `sysconf` reads two more pages.
     let page = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
     machine.set_page_size(page.max(machine.page_size()).min(64 * 1024));
-    crate::stats::PAGE.main.fill(HEAP.roots());
+    PAGE.main.fill(HEAP.roots());
     options::read();
     machine.find_nodes();
     let mut key = 0;
@@ -109,7 +112,7 @@ pub(crate) fn settle(cache: &'static Cache) {
     if word::watched().is_some() {
         word::set_watched(Some(new));
     } else {
-        if let Some(meter) = word::meter() {
+        if let Some(meter) = Meter::of_thread() {
             meter.go_to(new);
         }
         word::set(Some(new));
@@ -179,7 +182,7 @@ unsafe extern "C" fn leave(value: *mut c_void) {
 
 /// The calling thread has no cache any more.
 fn leave_cache(cache: &'static Cache) {
-    let meter = word::meter();
+    let meter = Meter::of_thread();
     word::set(None);
     word::set_watched(None);
     if let Some(meter) = meter {
@@ -201,7 +204,7 @@ unsafe extern "C" fn after_fork_in_child() {
 }
 
 /// Makes the heaps of a copied process whole, before it has a second thread.
-pub(crate) fn after_copy() {
+fn after_copy() {
     STARTING.disown(HEAP.machine());
     let mine = word::watched().unwrap_or(word::get());
     HEAP.after_fork_in_child(|cache| ptr::eq(cache, mine));

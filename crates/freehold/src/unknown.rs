@@ -1,7 +1,8 @@
 //! Variables that look like options but are none, most likely misspelt: one warning names them, at the start.
 
-use crate::options::{OPTIONS, printable};
-use crate::process::HEAP;
+use crate::environment::printable;
+use crate::main_heap::HEAP;
+use core::ffi::CStr;
 
 /// Variables of the project that are not the malloc's: the recorder's, and the tests' own.
 const OTHERS: [&[u8]; 2] = [b"FREEHOLD_RECORD", b"FREEHOLD_SEED"];
@@ -11,8 +12,8 @@ fn is_unknown(name: &[u8]) -> bool {
     !OTHERS.iter().any(|other| name.starts_with(other))
 }
 
-/// Complains of a variable that is no option.
-pub(crate) fn complain(name: &[u8]) {
+/// Complains of a variable that is no option; `options` are all that there are.
+pub(crate) fn complain(name: &[u8], options: impl Iterator<Item = &'static CStr>) {
     if !is_unknown(name) {
         return;
     }
@@ -21,9 +22,9 @@ pub(crate) fn complain(name: &[u8]) {
     {
         machine.complain(part);
     }
-    for row in &OPTIONS {
+    for option in options {
         machine.complain(b" ");
-        machine.complain(row.name.to_bytes());
+        machine.complain(option.to_bytes());
     }
     machine.complain(b")\n");
 }

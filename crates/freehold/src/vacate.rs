@@ -3,7 +3,7 @@
 //! ```text
 //! close    no heap takes memory of the node any more            also those that are made later
 //! trim     what holds no block is given back, not moved
-//! rounds   every heap, bank by bank, at a bounded rate          core::heap::vacate
+//! rounds   every heap, bank by bank, at a bounded rate          core::malloc::vacate
 //!          until a whole round finds nothing there              which is the proof
 //! rest     stacks, data, mappings, likewise piece by piece       os::Elsewhere
 //! ```
@@ -12,8 +12,9 @@
 //! stays closed until [`readmit`]. Threads may run on: they find their blocks at the same addresses.
 
 use crate::heaps::{self, with_list};
-use crate::process::{self, HEAP};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::main_heap::HEAP;
+use crate::process;
+use core::sync::atomic::AtomicU32;
 use freehold_core::malloc::units::Cursor;
 use freehold_core::place::{NodeId, NodeSet};
 
@@ -21,9 +22,6 @@ use freehold_core::place::{NodeId, NodeSet};
 const ROUNDS: u32 = 8;
 /// Between two rounds, because kernel threads may hold a page for milliseconds.
 const REST_NS: u64 = 20_000_000;
-
-/// Nodes that were left.
-static CLOSED: AtomicU64 = AtomicU64::new(0);
 
 /// How fast, and how much at a time; [`Pace::default`] is as fast as it goes, all of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,12 +62,11 @@ pub enum NodeError {
 pub fn vacate(node: usize, pace: Pace) -> Result<Vacated, NodeError> {
     let node = usable(node)?;
     let set = NodeSet::default().with(node);
-    let others =
-        HEAP.machine().usable_nodes().without(NodeSet::from_bits(CLOSED.load(Ordering::Relaxed)));
+    let others = HEAP.machine().usable_nodes().without(heaps::closed());
     if others.without(set) == NodeSet::default() {
         return Err(NodeError::LastNode);
     }
-    CLOSED.fetch_or(set.bits(), Ordering::Relaxed);
+    heaps::set_closed(heaps::closed().union(set));
     close_everywhere();
     process::trim();
     with_list(|list| {
@@ -133,14 +130,9 @@ impl Pace {
 /// See [`NodeError`].
 pub fn readmit(node: usize) -> Result<(), NodeError> {
     let set = NodeSet::default().with(usable(node)?);
-    CLOSED.fetch_and(set.complement().bits(), Ordering::Relaxed);
+    heaps::set_closed(heaps::closed().without(set));
     close_everywhere();
     Ok(())
-}
-
-/// The nodes that were left.
-pub(crate) fn closed() -> NodeSet {
-    NodeSet::from_bits(CLOSED.load(Ordering::Relaxed))
 }
 
 /// A node by its number, if memory is placed on it.
@@ -156,8 +148,8 @@ pub(crate) fn usable(node: usize) -> Result<NodeId, NodeError> {
 /// Tells every heap. Under the list's lock, under which heaps are listed, so that none is forgotten.
 fn close_everywhere() {
     with_list(|list| {
-        HEAP.close_nodes(closed(), false);
-        list.each(|heap| heap.close(closed()));
+        HEAP.close_nodes(heaps::closed(), false);
+        list.each(|heap| heap.close(heaps::closed()));
     });
 }
 

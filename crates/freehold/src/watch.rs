@@ -11,90 +11,31 @@
 //!
 //! The mode is decided once, when the first thread starts the heap (`options`), and constant.
 
-use crate::process::HEAP;
-use crate::{counts, profile, secure, word};
+use crate::ask::Ask;
+use crate::main_heap::HEAP;
+use crate::mode::{COUNT, SAMPLE, SECURE, is_only, watches};
+use crate::{counts, profile, secure};
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_core::malloc::{Block, Cache, Freed, Misuse};
 use freehold_core::size_class::MAX_CLASS_SIZE;
-
-/// Count every call exactly (`FREEHOLD_STATS`).
-pub(crate) const COUNT: u32 = 1;
-/// Check, delay and wipe what is freed (`FREEHOLD_SECURE`).
-pub(crate) const SECURE: u32 = 2;
-/// Take samples of what is allocated (`FREEHOLD_PROFILE`).
-pub(crate) const SAMPLE: u32 = 4;
-
-static WHAT: AtomicU32 = AtomicU32::new(0);
-
-/// Watches for one more thing. Before the first cache is handed out.
-pub(crate) fn add(what: u32) {
-    WHAT.fetch_or(what, Ordering::Relaxed);
-}
-
-/// Whether threads' hot words have to stay empty.
-pub(crate) fn is_on() -> bool {
-    WHAT.load(Ordering::Relaxed) != 0
-}
-
-pub(crate) fn watches(what: u32) -> bool {
-    WHAT.load(Ordering::Relaxed) & what != 0
-}
-
-/// Whether this is all that is watched.
-pub(crate) fn is_only(what: u32) -> bool {
-    WHAT.load(Ordering::Relaxed) == what
-}
-
-/// What is asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct Ask {
-    pub size: usize,
-    /// A power of two.
-    pub align: usize,
-    pub zero: bool,
-}
-
-impl Ask {
-    /// The heap's own answer.
-    pub fn of_heap(self, cache: &Cache) -> *mut u8 {
-        match self {
-            Ask { size, align: 0..=16, zero: false } => HEAP.allocate(cache, size),
-            Ask { size, align: 0..=16, zero: true } => HEAP.allocate_zeroed(cache, size),
-            Ask { size, align, zero } => {
-                let block = HEAP.allocate_aligned(cache, size, align);
-                if zero && !block.is_null() {
-                    // SAFETY: the block is ours and that long.
-                    unsafe { ptr::write_bytes(block, 0, size) };
-                }
-                block
-            }
-        }
-    }
-}
 
 /// Allocates under watch.
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
     if is_only(SECURE) {
         return secure::allocate(cache, ask);
     }
-    if let Some(meter) = word::meter() {
+    if let Some(meter) = profile::Meter::of_thread() {
         return meter.allocate(cache, ask);
     }
     let sampled = watches(SAMPLE) && profile::is_due(ask.size);
     let block = match sampled {
         true => profile::allocate(cache, ask, ask.size),
-        false => allocate_quietly(cache, ask),
+        false => secure::allocate_if_on(cache, ask),
     };
     if watches(COUNT) && !block.is_null() {
         counts::allocated(usable(block));
     }
     block
-}
-
-/// As [`allocate`], hardened if need be, but neither sampled nor counted.
-pub(crate) fn allocate_quietly(cache: &Cache, ask: Ask) -> *mut u8 {
-    if watches(SECURE) { secure::allocate(cache, ask) } else { ask.of_heap(cache) }
 }
 
 /// Frees under watch.
@@ -103,8 +44,10 @@ pub(crate) fn allocate_quietly(cache: &Cache, ask: Ask) -> *mut u8 {
 /// The block is not in use by anyone.
 pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     if watches(SECURE) {
-        // SAFETY: the caller's.
-        return unsafe { secure::free(cache, block) };
+        let found = secure::take_back(cache, block)?;
+        note_freed(block, found.size);
+        // SAFETY: the caller's, and the program holds it no more.
+        return unsafe { secure::bury(cache, &found) };
     }
     if watches(COUNT) {
         counts::freed(HEAP.usable_size(block)?);
@@ -128,7 +71,7 @@ pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
 }
 
 /// Says that a block that the program had is free now, for counts and samples.
-pub(crate) fn note_freed(block: *mut u8, size: usize) {
+fn note_freed(block: *mut u8, size: usize) {
     if watches(COUNT) {
         counts::freed(size);
     }

@@ -13,7 +13,6 @@
 //! first word initially points to the empty cache. No fast path needs to distinguish that cache from others, and
 //! no thread can write to it: it lies among the constants.
 
-use crate::profile::Meter;
 use core::arch::{asm, global_asm};
 use freehold_core::malloc::Cache;
 
@@ -120,12 +119,11 @@ pub(crate) fn watched() -> Option<&'static Cache> {
     if word.addr() & METER == 0 { unsafe { word.cast::<Cache>().as_ref() } } else { None }
 }
 
-/// What meters the calling thread's cache, if anything does.
+/// What [`set_meter`] was told; null if there is none.
 #[inline]
-pub(crate) fn meter() -> Option<&'static Meter> {
+pub(crate) fn meter() -> *const u8 {
     let word = second();
-    // SAFETY: a set bit is beside a pointer to a meter, which lives until its thread has left it.
-    (word.addr() & METER != 0).then(|| unsafe { &*word.wrapping_sub(METER).cast() })
+    if word.addr() & METER != 0 { word.wrapping_sub(METER) } else { core::ptr::null() }
 }
 
 /// Sets the calling thread's cache in a watched process.
@@ -135,9 +133,9 @@ pub(crate) fn set_watched(cache: Option<&'static Cache>) {
     unsafe { write!(8, word) };
 }
 
-/// Sets what meters the calling thread's cache.
-pub(crate) fn set_meter(meter: &'static Meter) {
-    let word = core::ptr::from_ref(meter).cast::<u8>().map_addr(|bits| bits | METER);
+/// Sets what meters the calling thread's cache, at an even address.
+pub(crate) fn set_meter(meter: *const u8) {
+    let word = meter.map_addr(|bits| bits | METER);
     // SAFETY: no other thread writes this word.
     unsafe { write!(8, word) };
 }

@@ -17,9 +17,14 @@ static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 /// What makes a copy whole: a function's address.
 static MEND: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on copies are noticed, and made whole by `mend`: before the process has a second thread. `page` is the machine's
-/// page size. Where the kernel refuses, copies go unnoticed.
-pub fn notice(page: usize, mend: fn()) {
+/// Says what makes a copy whole. Before [`notice`].
+pub fn prepare(mend: fn()) {
+    MEND.store((mend as fn() as *const ()).expose_provenance(), Ordering::Relaxed);
+}
+
+/// From now on copies are noticed, and made whole by what [`prepare`] said: before the process has a second thread. `page` is
+/// the machine's page size. Where the kernel refuses, copies go unnoticed.
+pub fn notice(page: usize) {
     const FLAGS: usize = MAP_PRIVATE | MAP_ANONYMOUS;
     if are_noticed() {
         return;
@@ -32,7 +37,6 @@ pub fn notice(page: usize, mend: fn()) {
     let word: *mut AtomicU32 = core::ptr::with_exposed_provenance_mut(at as usize);
     // SAFETY: the page is ours.
     let wiped = unsafe { call(Number::Madvise, [at as usize, page, MADV_WIPEONFORK, 0, 0, 0]) };
-    MEND.store((mend as fn() as *const ()).expose_provenance(), Ordering::Relaxed);
     // SAFETY: the page stays, if it is the one.
     unsafe { (*word).store(1, Ordering::Relaxed) };
     let first = wiped == 0
@@ -59,7 +63,7 @@ pub fn mend() -> bool {
     let copied = word.load(Ordering::Relaxed) == 0 && word.swap(1, Ordering::AcqRel) == 0;
     if copied {
         let mend = core::ptr::with_exposed_provenance::<()>(MEND.load(Ordering::Relaxed));
-        // SAFETY: `notice` stored a function of this type before the word.
+        // SAFETY: `prepare` stored a function of this type before there was a word.
         unsafe { core::mem::transmute::<*const (), fn()>(mend)() };
     }
     copied

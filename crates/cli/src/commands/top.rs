@@ -1,7 +1,7 @@
 //! `freehold top`: what the heaps of a running program hold, without stopping it.
 //!
 //! The program does nothing for it: its structures are read as they lie, through the kernel, and counted
-//! here by the same walk that it uses itself (`core::heap::census`).
+//! here by the same walk that it uses itself (`core::malloc::census`).
 
 mod remote;
 mod screen;

@@ -1,4 +1,4 @@
-//! A thread's part of the malloc: one page with its slabs, its reserve and its magazines, and whose blocks are its own.
+//! A thread's part of the malloc: one page with its slabs, its reserve and its magazines.
 //!
 //! The functions of the hot path are inlined into the exported ones and compile to a straight line; for each rare case they
 //! return a value (null, [`Freed::Full`], [`Freed::Slow`]) on which the caller jumps to a cold function of
@@ -85,41 +85,11 @@ const FIRST_BLOCKS: usize = 2048;
 // no blocks to pop and its reach of 0 refuses every free.
 unsafe impl Sync for Cache {}
 
-impl Default for Cache {
-    fn default() -> Cache {
-        Cache::new()
-    }
-}
-
 impl Cache {
-    /// Where the key lies, in bytes: all that is not zero in a cache that owns nothing.
+    /// Where the key lies, in bytes: all that is not zero in a cache that owns nothing, of which the process has one.
     pub const KEY_AT: usize = offset_of!(Cache, magazines.key);
     /// The key of a cache that owns nothing: odd, as every key.
     pub const NO_KEY: usize = 1;
-
-    /// The cache that owns nothing; zero but for its key.
-    pub const fn new() -> Cache {
-        Cache {
-            slabs: Slabs::new(),
-            reserve: Reserve::new(),
-            magazines: Magazines::new(Cache::NO_KEY),
-            base: Cell::new(0),
-            reach: Cell::new(0),
-            known: Cell::new(0),
-            metered: Cell::new(false),
-            home: Cell::new(Home::ANYWHERE),
-            strays: Cell::new(0),
-            cuts: Cell::new(0),
-            busy: Cell::new(false),
-            attached: Cell::new(false),
-            given_up: Cell::new(false),
-            gaps: Cell::new(0),
-            told: Cell::new(0),
-            next_idle: Cell::new(ptr::null_mut()),
-            next_unit: Cell::new(ptr::null_mut()),
-            next_gaps: Cell::new(ptr::null_mut()),
-        }
-    }
 
     /// What marks and links of its blocks are encoded with.
     pub(super) fn key(&self) -> usize {

@@ -176,7 +176,7 @@ pub struct ClassCensus {
     pub blocks: u64,
     /// Free blocks that nobody holds.
     pub free: u64,
-    /// Free blocks in threads' stacks and outboxes.
+    /// Free blocks in threads' stacks and parcels.
     pub cached: u64,
 }
 
@@ -269,7 +269,7 @@ impl Census {
         self.sum(ClassCensus::in_use) + self.large_bytes
     }
 
-    /// Bytes in threads' stacks and outboxes.
+    /// Bytes in threads' stacks and parcels.
     pub fn cached(&self) -> u64 {
         self.sum(|class| class.cached)
     }

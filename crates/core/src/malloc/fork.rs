@@ -1,4 +1,4 @@
-//! A forked child: makes the heap whole, although the fork waited for no thread.
+//! Repairs the heap in a forked child, although the fork waited for no thread.
 //!
 //! A fork takes no lock and waits for no thread, so it may interrupt other threads anywhere: half way through a list, with
 //! blocks in their registers. These threads do not exist in the child; their half-done changes do. Three facts show where

@@ -12,6 +12,7 @@
 
 use super::block::Block;
 use super::cache::{Cache, Freed};
+use super::found::Kind;
 use super::large;
 use super::misuse::Misuse;
 use super::registry::Registry;
@@ -20,8 +21,7 @@ use super::slabs::sparse;
 use super::slabs::{give_word, slab::Slab};
 use super::tag::{SPARSE, Tag};
 use super::units::region::{Region, Run};
-use super::units::{UNIT, Usage};
-use super::walk::Kind;
+use super::units::{UNIT, UnitLayout, Usage};
 use crate::machine::Machine;
 use crate::place::{Home, NodeId};
 use crate::size_class::{MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized};
@@ -105,19 +105,18 @@ impl<M: Machine> NodeHeap<M> {
         &self,
         cache: &Cache,
         home: Home,
-        len: usize,
-        align: usize,
+        layout: UnitLayout,
     ) -> Option<(&Region, Run)> {
-        self.try_run(home, len, align).or_else(|| {
+        self.try_run(home, layout).or_else(|| {
             self.give_all(cache);
             self.registry.each_idle(self.machine(), |idle| self.give_all(idle));
-            self.try_run(home, len, align)
+            self.try_run(home, layout)
         })
     }
 
-    fn try_run(&self, home: Home, len: usize, align: usize) -> Option<(&Region, Run)> {
-        if self.allows(len) {
-            self.shared.units.take(self.machine(), home, len, align)
+    fn try_run(&self, home: Home, layout: UnitLayout) -> Option<(&Region, Run)> {
+        if self.allows(layout.len) {
+            self.shared.units.take(self.machine(), home, layout)
         } else {
             None
         }

@@ -41,16 +41,6 @@ impl Magazines {
     /// Where the stacks begin, in bytes.
     pub(super) const HEADS_AT: usize = core::mem::offset_of!(Magazines, heads);
 
-    pub(super) const fn new(key: usize) -> Magazines {
-        Magazines {
-            batch: [const { Cell::new(0) }; CLASSES],
-            granted: [const { Cell::new(0) }; CLASSES],
-            heads: [const { Cell::new(0) }; CLASSES],
-            room: [const { Cell::new(0) }; CLASSES],
-            key: Cell::new(key),
-        }
-    }
-
     /// A block of `class`; null when the stack is empty, or does not lead to a block.
     #[inline(always)]
     pub(super) fn pop(&self, class: SizeClass) -> *mut u8 {

@@ -10,6 +10,7 @@
 //! registry    all caches, with and without a thread                  decisions  every threshold, in one table
 //! heap        entry points; threads that come and go                 block, tag, misuse
 //! refill      what fills an empty stack, where a full one goes       large      blocks above 32 KiB: runs of units
+//! resize      the same blocks taken, resized and moved               found      a block as seen from outside
 //! metered     caches whose allocations are counted, though malloc counts nothing
 //! purge       returns pages that hold no block, also inside slabs in use
 //! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
@@ -50,6 +51,8 @@ pub mod census;
 #[cfg(not(loom))]
 mod fork;
 #[cfg(not(loom))]
+mod found;
+#[cfg(not(loom))]
 pub mod heap;
 #[cfg(not(loom))]
 mod large;
@@ -64,6 +67,8 @@ mod refill;
 #[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
+mod resize;
+#[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]
 mod tag;
@@ -75,10 +80,10 @@ mod walk;
 #[cfg(not(loom))]
 pub use cache::{Cache, Freed};
 #[cfg(not(loom))]
+pub use found::{Block, Kind};
+#[cfg(not(loom))]
 pub use heap::NodeHeap;
 #[cfg(not(loom))]
 pub use purge::Purged;
 #[cfg(not(loom))]
 pub use vacate::Vacated;
-#[cfg(not(loom))]
-pub use walk::{Block, Kind};

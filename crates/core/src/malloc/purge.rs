@@ -5,7 +5,7 @@
 //! the purger takes the free blocks of wholly free pages by clearing their bits, as an allocation
 //! would; purges the pages; and sets the bits again. Owners need not stop, nor even run.
 //!
-//! Slabs that hold no block and that their owner has forgotten become free units (`Slabs::retire_forgotten`).
+//! Slabs that hold no block and that their owner lists no longer become free units (`Slabs::retire_forgotten`).
 //!
 //! Hysteresis: a slab whose free count changed since the last round is left alone, and purged pages
 //! are remembered until a block in them is taken.

@@ -17,6 +17,7 @@ use super::heap::NodeHeap;
 use super::misuse::Misuse;
 use super::reserve::Reserve;
 use super::slabs::give_list;
+use super::units::UnitLayout;
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::SizeClass;
@@ -84,7 +85,7 @@ impl<M: Machine> NodeHeap<M> {
         if cache.home.get() != Home::ANYWHERE {
             self.look_closely(cache);
         }
-        let Some((region, run)) = self.take_run(cache, cache.home.get(), 1, 1) else {
+        let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE) else {
             return false;
         };
         cache.slabs.cut(region, run, class);
@@ -149,6 +150,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Puts a stack, if it has blocks, into the depot, or back to bits where there is none.
+    #[inline(never)]
     pub(super) fn set_aside(&self, cache: &Cache, class: SizeClass, stack: List) {
         if stack.is_empty() {
             return;

@@ -7,7 +7,7 @@
 //!                  `-> unit ...                          the first of a unit stays, and has the link to the next unit
 //! ```
 //!
-//! After a program had twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
+//! When a program has ended twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
 //! empty ones among them; a new thread makes them anew.
 //!
 //! A thread may walk the caches without the registry's lock while a page goes back. It then reads zeros, which are a
@@ -18,7 +18,7 @@
 use super::cache::Cache;
 use super::shared::Shared;
 use super::tag::CACHES;
-use super::units::UNIT;
+use super::units::{UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::{Home, MAX_NODES};
 use crate::sync::Lock;
@@ -196,6 +196,7 @@ impl Registry {
     }
 
     /// Gives up caches without a thread that hold nothing, but for the first of each unit: their pages go back.
+    #[inline(never)]
     pub(super) fn give_up(&self, machine: &impl Machine) {
         if machine.page_size() != size_of::<Cache>() {
             return;
@@ -302,7 +303,8 @@ impl Lists {
         let waiting = self.waiting(home);
         if waiting.fresh.addr().is_multiple_of(UNIT) {
             // Not subject to the limit: enforcing it takes a lock that comes before the registry's.
-            let Some((region, run)) = shared.units.take(&shared.machine, home, 1, 1) else {
+            let Some((region, run)) = shared.units.take(&shared.machine, home, UnitLayout::ONE)
+            else {
                 return ptr::null_mut();
             };
             if !run.zero {

@@ -1,4 +1,4 @@
-//! What the owners of one heap share: the machine, the units, the key, and what the purger goes by.
+//! What the owners of one heap share: the machine, the units, the key, and the counts that start the purger.
 
 use super::decisions::Decisions;
 use super::misuse::{Late, Misuse};
@@ -9,7 +9,7 @@ use super::units::region::Region;
 use crate::machine::Machine;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// See the module. All-zero but for the machine; the table of regions, of which most stays unused, comes last.
 #[repr(C)]
@@ -87,6 +87,13 @@ impl<M: Machine> Shared<M> {
         let region = self.units.region_of(address).ok_or(Misuse::NotABlock)?;
         // SAFETY: the region contains the address.
         Ok((region, unsafe { region.tag(address) }.load(Ordering::Acquire)))
+    }
+
+    /// Does something with the tag of a live slab.
+    pub(super) fn tag_of<R>(&self, slab: &Slab, work: impl FnOnce(&AtomicU64) -> R) -> Option<R> {
+        let region = self.units.region_of(slab.base())?;
+        // SAFETY: the region contains the slab.
+        Some(work(unsafe { region.tag(slab.base()) }))
     }
 
     /// The slab that an address lies in, if it lies in one.

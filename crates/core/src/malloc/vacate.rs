@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! close      no bank comes from there any more                       under the units' lock
-//! vacate     for each bank: sets where its pages come from now,      under the lock
-//!            asks where they are, moves those, asks again            outside of it
+//! vacate     for each bank: its new pages come from elsewhere;       under the lock
+//!            asks where its pages are, moves them, asks again        without the lock
 //! ```
 //!
 //! The kernel moves a page as a whole or not at all, and a thread that touches it meanwhile waits: nothing is locked here, no

@@ -5,6 +5,7 @@
 //! address, at any time: for hardened frees, which check before they touch anything.
 
 use super::block::Block as Links;
+use super::found::{Block, Kind};
 use super::heap::NodeHeap;
 use super::large;
 use super::misuse::Misuse;
@@ -14,26 +15,6 @@ use super::units::UNIT;
 use crate::machine::Machine;
 use core::ptr;
 use core::sync::atomic::Ordering;
-
-/// What a block is cut from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A slab: its class's size.
-    Small,
-    /// A run of whole units.
-    Large,
-}
-
-/// A block as seen from outside.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Block {
-    /// Where it starts.
-    pub address: usize,
-    /// What its user may use, in bytes.
-    pub size: usize,
-    /// What it is cut from.
-    pub kind: Kind,
-}
 
 /// While it lives, the purger is between two steps: within one it has free blocks, whose pages it gives back, or slabs that
 /// nobody uses, which it gives up.

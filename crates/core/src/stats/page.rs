@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nothing on it is kept up to date while the program runs: it says where the structures start and
-//! how they are laid out, and the reader counts them itself (`heap::census`). So a process that
+//! how they are laid out, and the reader counts them itself (`malloc::census`). So a process that
 //! nobody looks at pays nothing for being looked at.
 
 use super::{Counts, HeapReport, Name};

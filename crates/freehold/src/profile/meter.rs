@@ -8,9 +8,10 @@
 //! Blocks above the largest class count byte by byte, as in `mod`. When a request finds no memory, paid-for stacks go
 //! back, and a sample may come early.
 
-use super::{draw_gap, is_due};
-use crate::process::HEAP;
-use crate::watch::Ask;
+use super::sampler::{self, draw_gap, is_due};
+use crate::ask::Ask;
+use crate::main_heap::HEAP;
+use crate::word;
 use core::cell::Cell;
 use core::ptr;
 use freehold_core::malloc::Cache;
@@ -39,6 +40,23 @@ impl Meter {
         };
         meter.go_to(cache);
         Some(meter)
+    }
+
+    /// What meters the calling thread's cache, if anything does.
+    #[inline]
+    pub fn of_thread() -> Option<&'static Meter> {
+        // SAFETY: null, or what `meter` set, which lives until its thread has left it.
+        unsafe { word::meter().cast::<Meter>().as_ref() }
+    }
+
+    /// Meters the cache of the calling thread; `false` when memory is short.
+    pub fn start(cache: &'static Cache) -> bool {
+        let meter = Meter::new(cache);
+        if let Some(meter) = meter {
+            word::set_meter(ptr::from_ref(meter).cast());
+            word::set(Some(cache));
+        }
+        meter.is_some()
     }
 
     /// Starts anew with a cache: what it allocated so far was not counted.
@@ -87,7 +105,7 @@ impl Meter {
 
     fn sample(&self, cache: &Cache, ask: Ask, passed: usize) -> *mut u8 {
         self.busy.set(true);
-        let block = super::allocate(cache, ask, passed);
+        let block = sampler::allocate(cache, ask, passed);
         self.busy.set(false);
         block
     }

@@ -35,6 +35,7 @@ impl Message {
         }
     }
 
+    #[inline(never)]
     fn varint(&mut self, mut value: u64) -> &mut Self {
         while value >= 0x80 {
             self.byte(value as u8 | 0x80);
@@ -60,12 +61,14 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    #[inline(never)]
     fn number(&mut self, field: u64, value: u64) {
         let mut message = Message::new();
         message.number(field, value);
         self.out.put(message.as_bytes());
     }
 
+    #[inline(never)]
     fn bytes(&mut self, field: u64, bytes: &[u8]) {
         let mut head = Message::new();
         head.varint(key(field, 2)).varint(bytes.len() as u64);

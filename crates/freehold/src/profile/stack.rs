@@ -4,7 +4,7 @@
 //! (the dynamic loader itself allocates). So `.init_array` makes the first call, before `main`
 //! and outside of everything; allocations before that are sampled without callers.
 
-use crate::options;
+use crate::environment;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,7 +63,7 @@ impl Stack {
 }
 
 extern "C" fn get_ready() {
-    if !options::is_given(b"FREEHOLD_PROFILE=") {
+    if !environment::is_given(b"FREEHOLD_PROFILE=") {
         return;
     }
     let mut one = [core::ptr::null_mut::<c_void>(); 1];

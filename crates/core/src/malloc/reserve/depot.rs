@@ -1,7 +1,7 @@
 //! Full stacks that a cache sets aside, one list per class: blocks that a thread frees now and wants back soon.
 //!
 //! ```text
-//! depot -> magazine -> magazine -> 0        a magazine is a stack of blocks, linked as in `cache`;
+//! depot -> magazine -> magazine -> 0        a magazine is a stack of blocks, linked as in `block`;
 //!          | link mark | next len total |   its first block carries this header, 32 bytes
 //! ```
 //!
@@ -43,20 +43,7 @@ pub struct Depot {
     head: AtomicPtr<Magazine>,
 }
 
-#[cfg(not(loom))]
-impl Default for Depot {
-    fn default() -> Depot {
-        Depot::new()
-    }
-}
-
 impl Depot {
-    /// No magazines.
-    #[cfg(not(loom))]
-    pub const fn new() -> Depot {
-        Depot { head: AtomicPtr::new(ptr::null_mut()) }
-    }
-
     /// No magazines.
     #[cfg(loom)]
     #[allow(clippy::new_without_default)]

@@ -1,4 +1,4 @@
-//! Blocks of other caches' slabs, on their way home.
+//! Freed blocks of other caches' slabs, collected until they go back to their slabs' bits.
 //!
 //! ```text
 //! parcels[class % PARCELS]:  which word of bits of which unit | bits    freed blocks of that word, not yet sent
@@ -59,13 +59,6 @@ pub struct Sealed {
 }
 
 impl Parcels {
-    pub const fn new() -> Parcels {
-        Parcels {
-            parcels: [const { Parcel { to: Cell::new(0), bits: Cell::new(0) } }; PARCELS],
-            len: [const { Cell::new(0) }; CLASSES],
-        }
-    }
-
     /// Marks a block of another cache's slab of `class` and puts it with its neighbours, `most` at most; what has to be sent
     /// by this.
     ///

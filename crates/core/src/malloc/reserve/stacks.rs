@@ -1,4 +1,4 @@
-//! [`Reserve`]: the stacks that a thread has set aside.
+//! [`Reserve`]: the depots, spare stacks and parcels of one thread, and which blocks go back when memory grows.
 
 use super::depot::{Depot, HEADER, Magazine};
 use super::parcels::Parcels;
@@ -11,7 +11,6 @@ use crate::malloc::units::UNIT;
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
-use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
 /// See the module. All-zero is empty.
@@ -39,22 +38,6 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    pub const fn new() -> Reserve {
-        Reserve {
-            spare: [const { Cell::new(ptr::null_mut()) }; CLASSES],
-            spare_len: [const { Cell::new(0) }; CLASSES],
-            depots: [const { Depot::new() }; CLASSES],
-            held: [const { AtomicU16::new(0) }; CLASSES],
-            low: [const { AtomicU16::new(0) }; CLASSES],
-            stocked: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
-            stock: Cell::new(0),
-            debt: Cell::new(0),
-            turn: Cell::new(0),
-            recount: Cell::new(0),
-            parcels: Parcels::new(),
-        }
-    }
-
     /// Whether it holds no block.
     pub fn is_empty(&self) -> bool {
         let holds =
@@ -111,6 +94,7 @@ impl Reserve {
     }
 
     /// Turns a depot into bits. Any thread; `by` has the slabs of the calling one, if it has any.
+    #[inline(never)]
     pub fn empty<M: Machine>(&self, shared: &Shared<M>, by: Option<&Slabs>, class: SizeClass) {
         let mut magazine = self.take_depot(class);
         while !magazine.is_null() {

@@ -1,4 +1,4 @@
-//! Blocks go back to bits: any thread's, one operation for neighbours of a word.
+//! Gives blocks back to the bits of their slab, by any thread: one atomic operation for all blocks of one word.
 
 use super::lists::Slabs;
 use super::slab::Slab;

@@ -25,13 +25,8 @@ pub struct Inbox<T: Linked> {
 
 impl<T: Linked> Inbox<T> {
     /// Nothing in it.
-    #[cfg(not(loom))]
-    pub const fn new() -> Inbox<T> {
-        Inbox { head: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    /// Nothing in it.
     #[cfg(loom)]
+    #[allow(clippy::new_without_default)]
     pub fn new() -> Inbox<T> {
         Inbox { head: AtomicPtr::new(ptr::null_mut()) }
     }
@@ -72,12 +67,5 @@ impl<T: Linked> Inbox<T> {
             visit(item);
             item = next;
         }
-    }
-}
-
-#[cfg(not(loom))]
-impl<T: Linked> Default for Inbox<T> {
-    fn default() -> Inbox<T> {
-        Inbox::new()
     }
 }

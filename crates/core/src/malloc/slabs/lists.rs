@@ -1,4 +1,4 @@
-//! [`Slabs`]: what a cache owns, by class, and how that changes when blocks are given back.
+//! [`Slabs`]: the slabs of a cache, in lists by class, and how the lists change when blocks are given back.
 
 use super::inbox::Inbox;
 use super::slab::Slab;
@@ -12,7 +12,7 @@ use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub const NOTHING_MORE: u16 = 0x8000;
@@ -33,16 +33,6 @@ pub struct Slabs {
 }
 
 impl Slabs {
-    pub const fn new() -> Slabs {
-        Slabs {
-            lists: [const { Cell::new(ptr::null_mut()) }; CLASSES],
-            inbox: Inbox::new(),
-            opened: [const { Cell::new(0) }; CLASSES.div_ceil(64)],
-            given: Cell::new(0),
-            owned: AtomicU32::new(0),
-        }
-    }
-
     /// The slabs of an owner.
     pub fn of<'a>(owner: Owner) -> &'a Slabs {
         // SAFETY: owners are caches in a tag of a slab; they live as long as the heap, and begin with their slabs.
@@ -96,7 +86,7 @@ impl Slabs {
         from.unlink(slab);
         // One operation: the purger may be tagging the slab just now.
         let owners = tag::of_slab(from.owner(), class) ^ tag::of_slab(self.owner(), class);
-        tag_of(shared, slab, |tag| tag.fetch_xor(owners, Ordering::Relaxed));
+        shared.tag_of(slab, |tag| tag.fetch_xor(owners, Ordering::Relaxed));
         self.list(slab);
         self.count(class);
         from.owned.fetch_sub(1, Ordering::Relaxed);
@@ -183,7 +173,7 @@ impl Slabs {
             return;
         }
         self.unlink(slab);
-        tag_of(shared, slab, |tag| tag.store(0, Ordering::Relaxed));
+        shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
         shared.units.give(&shared.machine, slab.base(), 1);
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
@@ -214,6 +204,7 @@ impl Slabs {
     /// An owner unlists a slab when it has handed out the slab's last block, and finds the slab again, through its inbox,
     /// when it next needs memory. An idle thread never does: blocks that others, or the purger, turn into bits would keep
     /// units, banks, huge pages and bookkeeping for as long as the thread lives.
+    #[inline(never)]
     pub fn retire_forgotten<M: Machine>(&self, shared: &Shared<M>, at_once: bool) {
         self.inbox.take(|slab| {
             // SAFETY: queued slabs live, and only who took one from its inbox can retire it.
@@ -232,7 +223,7 @@ impl Slabs {
         if !rested || !slab.end_unlisted() {
             return false;
         }
-        tag_of(shared, slab, |tag| tag.store(0, Ordering::Relaxed));
+        shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
         shared.units.give_rested(&shared.machine, slab.base(), 1);
         self.owned.fetch_sub(1, Ordering::Relaxed);
         true
@@ -329,21 +320,10 @@ impl Slabs {
     }
 }
 
-/// Does something with the tag of a live slab.
-pub(super) fn tag_of<M: Machine, R>(
-    shared: &Shared<M>,
-    slab: &Slab,
-    work: impl FnOnce(&AtomicU64) -> R,
-) -> Option<R> {
-    let region = shared.units.region_of(slab.base())?;
-    // SAFETY: the region contains the slab.
-    Some(work(unsafe { region.tag(slab.base()) }))
-}
-
 /// The owner of a slab that is queued, hence cannot be retired. A live slab always has one; were it
 /// not so, it would be kept for ever.
 fn owner_of<'a, M: Machine>(shared: &'a Shared<M>, slab: &Slab) -> Option<&'a Slabs> {
-    match tag_of(shared, slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
+    match shared.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
         Tag::Slab(owner, _) => Some(Slabs::of(owner)),
         _ => None,
     }

@@ -14,7 +14,7 @@
 //!
 //! Invariant: a slab with set bits is in its owner's list of its class, or on its way there through
 //! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires; the holder
-//! of the registry's lock owns caches without a thread; and the purger retires slabs that their owner has forgotten
+//! of the registry's lock owns caches without a thread; and the purger retires slabs that their owner lists no longer
 //! (`Slabs::retire_forgotten`).
 
 #[cfg(not(loom))]

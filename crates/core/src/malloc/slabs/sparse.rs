@@ -12,7 +12,6 @@
 //! Marks are written only into free blocks that no thread holds. No other thread takes blocks of the slab meanwhile: only its
 //! owner, which runs this code, and the purger, whose lock is held. Blocks that others give back carry marks already.
 
-use super::lists::tag_of;
 use super::slab::Slab;
 use crate::machine::Machine;
 use crate::malloc::block::Block;
@@ -63,7 +62,7 @@ fn mark_some<M: Machine>(shared: &Shared<M>, slab: &Slab, pages: u16) -> bool {
             mark_first(shared.key(), slab, pages & purged);
         }
         if slab.unmarked.load(Ordering::Relaxed) == 0 {
-            tag_of(shared, slab, |tag| tag.fetch_and(!SPARSE, Ordering::Relaxed));
+            shared.tag_of(slab, |tag| tag.fetch_and(!SPARSE, Ordering::Relaxed));
         }
     });
     marked.is_some()

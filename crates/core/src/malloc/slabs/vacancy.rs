@@ -58,13 +58,8 @@ impl Vacancy {
     pub const FREE_AT: usize = core::mem::offset_of!(Vacancy, free);
 
     /// The vacancy of a slab that never was.
-    #[cfg(not(loom))]
-    pub const fn new() -> Vacancy {
-        Vacancy { state: AtomicU32::new(0), free: AtomicU32::new(0) }
-    }
-
-    /// The vacancy of a slab that never was.
     #[cfg(loom)]
+    #[allow(clippy::new_without_default)]
     pub fn new() -> Vacancy {
         Vacancy { state: AtomicU32::new(0), free: AtomicU32::new(0) }
     }
@@ -187,12 +182,5 @@ impl Vacancy {
         let next = (state & !(VERSION - 1)).wrapping_add(VERSION);
         state & QUEUED == 0
             && self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-}
-
-#[cfg(not(loom))]
-impl Default for Vacancy {
-    fn default() -> Vacancy {
-        Vacancy::new()
     }
 }

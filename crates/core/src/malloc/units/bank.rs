@@ -3,7 +3,7 @@
 //! Invariant: `dirty` says which *free* units may hold resident pages; a used unit's bit is
 //! 0 until it is freed, which sets it. Pure data: this file touches no memory of blocks.
 
-use super::BANK_UNITS;
+use super::{BANK_UNITS, UnitLayout};
 use crate::place::Home;
 use crate::row::Row;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -58,6 +58,11 @@ impl Bank {
         self.place.0 as usize
     }
 
+    /// Whether nothing of it is in use or resident.
+    pub fn is_clean(&self) -> bool {
+        self.used | self.dirty == 0
+    }
+
     /// The length of the longest run of free units, 0 to 32: binary search over the places at which runs of 16, 8, ... begin.
     #[inline]
     pub fn longest(&self) -> usize {
@@ -81,7 +86,7 @@ impl Bank {
 
     /// The first unit of a free run of `len` units at a multiple of `align` units (a power of two
     /// up to 32): the lowest that is all dirty, hence resident already, else the lowest.
-    pub fn find(&self, len: usize, align: usize) -> Option<usize> {
+    pub fn find(&self, UnitLayout { len, align }: UnitLayout) -> Option<usize> {
         const ALIGNED: [u32; 6] = [!0, 0x5555_5555, 0x1111_1111, 0x0101_0101, 0x0001_0001, 1];
         let aligned = *ALIGNED.at(align.trailing_zeros() as usize);
         let dirty = starts(self.dirty & !self.used, len) & aligned;
@@ -144,20 +149,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn layout(len: usize, align: usize) -> UnitLayout {
+        UnitLayout { len, align }
+    }
+
     #[test]
     fn a_bank_finds_the_lowest_run() {
         let bank = Bank { used: 0b1100_0101, ..Bank::default() };
-        assert_eq!(bank.find(1, 1), Some(1));
-        assert_eq!(bank.find(2, 1), Some(3));
-        assert_eq!(bank.find(3, 1), Some(3));
-        assert_eq!(bank.find(4, 1), Some(8));
-        assert_eq!(bank.find(2, 2), Some(4));
-        assert_eq!(bank.find(24, 8), Some(8));
-        assert_eq!(bank.find(25, 1), None);
+        assert_eq!(bank.find(layout(1, 1)), Some(1));
+        assert_eq!(bank.find(layout(2, 1)), Some(3));
+        assert_eq!(bank.find(layout(3, 1)), Some(3));
+        assert_eq!(bank.find(layout(4, 1)), Some(8));
+        assert_eq!(bank.find(layout(2, 2)), Some(4));
+        assert_eq!(bank.find(layout(24, 8)), Some(8));
+        assert_eq!(bank.find(layout(25, 1)), None);
         assert_eq!(bank.longest(), 24);
         let bank = Bank { dirty: 0b1110_0000_0000, ..bank };
-        assert_eq!(bank.find(3, 1), Some(9));
-        assert_eq!(bank.find(4, 1), Some(8));
+        assert_eq!(bank.find(layout(3, 1)), Some(9));
+        assert_eq!(bank.find(layout(4, 1)), Some(8));
     }
 
     #[test]
@@ -178,8 +187,8 @@ mod tests {
         fn find_agrees_with_looking(used: u32, len in 1usize..=32, shift in 0u32..6) {
             let (bank, align) = (Bank { used, ..Bank::default() }, 1 << shift);
             let slow = (0..=32 - len).step_by(align).find(|&at| used & mask(at, len) == 0);
-            prop_assert_eq!(bank.find(len, align), slow);
-            let longest = (1..=32).rev().find(|&len| bank.find(len, 1).is_some()).unwrap_or(0);
+            prop_assert_eq!(bank.find(layout(len, align)), slow);
+            let longest = (1..=32).rev().find(|&len| bank.find(layout(len, 1)).is_some()).unwrap_or(0);
             prop_assert_eq!(bank.longest(), longest);
         }
     }

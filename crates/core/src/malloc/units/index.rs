@@ -7,7 +7,7 @@
 //! Invariant: a bank's place is a function of its bits alone, and noted in it; a caller that changes them
 //! calls [`Index::remove`] before and [`Index::insert`] after.
 
-use super::{BANK_UNITS, bank::Bank};
+use super::{BANK_UNITS, UnitLayout, bank::Bank};
 use crate::row::Row;
 
 /// Lists for every (used units, longest free run) and which of them hold anything.
@@ -100,7 +100,8 @@ impl Index {
 
     /// The fullest partly used bank with a free run of `len` units at a multiple of `align` units;
     /// among equals the one with the shortest longest run. O(32) when `align` is 1.
-    pub fn fullest(&self, banks: &[Bank], len: usize, align: usize) -> Option<usize> {
+    pub fn fullest(&self, banks: &[Bank], layout: UnitLayout) -> Option<usize> {
+        let UnitLayout { len, align } = layout;
         // A run of len + align - 1 always holds an aligned one; shorter ones may be lucky, and the
         // first of their list is asked.
         let mut levels = self.levels & (u64::MAX >> (63 - (BANK_UNITS - len)));
@@ -111,7 +112,7 @@ impl Index {
             while fits != 0 {
                 let longest = fits.trailing_zeros() as usize;
                 let at = *self.first.at(list_of(used, longest)) as usize - 1;
-                if align == 1 || banks.at(at).find(len, align).is_some() {
+                if align == 1 || banks.at(at).find(layout).is_some() {
                     return Some(at);
                 }
                 fits &= fits - 1;
@@ -187,6 +188,10 @@ impl FreeBanks<'_> {
 mod tests {
     use super::*;
 
+    fn layout(len: usize, align: usize) -> UnitLayout {
+        UnitLayout { len, align }
+    }
+
     #[test]
     fn every_partly_used_bank_has_a_list() {
         let lists = (1..BANK_UNITS).flat_map(|u| (1..=BANK_UNITS - u).map(move |l| list_of(u, l)));
@@ -205,15 +210,15 @@ mod tests {
             banks[at].place.0 = banks[at].used.count_ones() as u8;
             index.insert(&mut banks, at);
         }
-        assert_eq!(index.fullest(&banks, 1, 1), Some(2));
-        assert_eq!(index.fullest(&banks, 2, 1), Some(1));
-        assert_eq!(index.fullest(&banks, 9, 1), Some(0));
-        assert_eq!(index.fullest(&banks, 17, 1), None);
+        assert_eq!(index.fullest(&banks, layout(1, 1)), Some(2));
+        assert_eq!(index.fullest(&banks, layout(2, 1)), Some(1));
+        assert_eq!(index.fullest(&banks, layout(9, 1)), Some(0));
+        assert_eq!(index.fullest(&banks, layout(17, 1)), None);
         index.remove(&mut banks, 2);
-        assert_eq!(index.fullest(&banks, 1, 1), Some(1));
+        assert_eq!(index.fullest(&banks, layout(1, 1)), Some(1));
         index.remove(&mut banks, 1);
-        assert_eq!(index.fullest(&banks, 1, 1), Some(3));
-        assert_eq!(index.fullest(&banks, 16, 16), Some(0));
+        assert_eq!(index.fullest(&banks, layout(1, 1)), Some(3));
+        assert_eq!(index.fullest(&banks, layout(16, 16)), Some(0));
     }
 
     #[test]

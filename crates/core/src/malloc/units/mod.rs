@@ -22,6 +22,26 @@ mod table;
 
 pub use table::{Cursor, MAX_REGIONS, Units, Usage};
 
+/// How long a run shall be, and at a multiple of what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnitLayout {
+    /// Units, at least one.
+    pub len: usize,
+    /// Units, a power of two.
+    pub align: usize,
+}
+
+impl UnitLayout {
+    /// One unit, anywhere.
+    pub const ONE: UnitLayout = UnitLayout { len: 1, align: 1 };
+
+    /// Whether a bank can hold it.
+    #[inline(always)]
+    const fn fits_bank(self) -> bool {
+        self.len <= BANK_UNITS && self.align <= BANK_UNITS
+    }
+}
+
 /// A unit: what runs are counted in, and the size of a slab; 64 KiB.
 pub const UNIT: usize = 64 * 1024;
 /// `log2` of [`UNIT`].

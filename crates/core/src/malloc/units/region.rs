@@ -33,8 +33,8 @@ mod vacating;
 
 use super::bank::Bank;
 use super::index::{FreeBanks, Index};
-use super::supply::Supply;
-use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT};
+use super::supply::{Supply, nodes_of};
+use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::row::Row;
@@ -149,7 +149,7 @@ impl Region {
         let base = (start + most * RECORD + BANK / 2).next_multiple_of(BANK) - BANK / 2;
         let tags = (units * 8).next_multiple_of(page);
         // The index lies so in its page that some words of free banks and some states fit beside it.
-        let words = size_of::<Index>() + dumped::bytes_for(most) + most.div_ceil(64) * 8;
+        let words = size_of::<Index>() + bytes_for(most) + most.div_ceil(64) * 8;
         let words = words.next_multiple_of(page);
         let index = base + tags + words + WORDS_BESIDE;
         let states = index + size_of::<Index>();
@@ -159,7 +159,7 @@ impl Region {
         (self.front.start, self.states) = (states / page * page, states);
         (self.first, self.banks, self.committed) = (first - base, banks, 0);
         (self.home, self.away) = (home, base + tags);
-        if let Some((nodes, home)) = placing::nodes_of(machine, home) {
+        if let Some((nodes, home)) = nodes_of(machine, home) {
             nodes.prefer(start as *mut u8, len, home);
         }
         if from != home {
@@ -294,19 +294,18 @@ impl Region {
         &mut self,
         machine: &impl Machine,
         supply: &mut Supply,
-        len: usize,
-        align: usize,
+        layout: UnitLayout,
     ) -> Option<Run> {
-        if let Some(run) = self.take_partly_used(len, align) {
+        if let Some(run) = self.take_partly_used(layout) {
             return Some(run);
         }
         if self.home != Home::ANYWHERE
-            && len <= BANK_UNITS
-            && align <= BANK_UNITS
-            && let Some(run) = self.take_away(machine, supply, len, align)
+            && layout.fits_bank()
+            && let Some(run) = self.take_away(machine, supply, layout)
         {
             return Some(run);
         }
+        let UnitLayout { len, align } = layout;
         let need = len.div_ceil(BANK_UNITS);
         let align = (align / BANK_UNITS).max(1);
         let bias = (self.base() + self.first) / BANK % align;
@@ -409,7 +408,7 @@ impl Region {
     }
 
     /// Whether the reservation has uncommitted banks enough for such a run.
-    pub fn has_room(&self, len: usize, align: usize) -> bool {
+    pub fn has_room(&self, UnitLayout { len, align }: UnitLayout) -> bool {
         self.banks - self.committed >= len.div_ceil(BANK_UNITS) + (align / BANK_UNITS).max(1) - 1
     }
 
@@ -536,6 +535,11 @@ pub struct Run {
     pub fresh: u32,
     /// How many units of its region are in use, these included.
     pub used: usize,
+}
+
+/// Bytes of one bit a bank, for so many of them.
+const fn bytes_for(banks: usize) -> usize {
+    banks.div_ceil(64) * 8
 }
 
 /// What may be left in the pages of units that are given back.

@@ -15,7 +15,7 @@
 mod question;
 
 use super::BANK;
-use crate::machine::{Nodes, Room, Survey};
+use crate::machine::{Machine, Nodes, Room, Survey};
 use crate::place::{
     Average, Effort, Home, Load, MAX_NODES, Memories, NodeId, NodeSet, RemoteSearch, Stop,
     Thresholds,
@@ -270,6 +270,11 @@ impl Supply {
             self.asked = self.asked.with(here);
         }
     }
+}
+
+/// The machine's nodes and the node of a home, where memory is placed.
+pub fn nodes_of<M: Machine>(machine: &M, home: Home) -> Option<(&dyn Nodes, NodeId)> {
+    home.node().and_then(|node| Some((machine.nodes()?, node)))
 }
 
 /// How many banks a node has to give. One of which nobody knows has plenty.

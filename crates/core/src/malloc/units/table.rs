@@ -9,7 +9,7 @@
 
 use super::region::{Left, RECORD, Region, Run, Stretch};
 use super::supply::{Answer, Question, Supply};
-use super::{BANK, BANK_UNITS, UNIT};
+use super::{BANK, BANK_UNITS, UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::{Home, NodeSet};
 use crate::row::Row;
@@ -173,21 +173,20 @@ impl Units {
         self.lock.with(machine, || work(unsafe { &mut *self.regions.get() }))
     }
 
-    /// A run of `len` units (at least one) at a multiple of `align` units (a power of two) for a thread of `home`.
+    /// A run for a thread of `home`.
     /// `None` when memory or address space is exhausted.
     pub fn take(
         &self,
         machine: &impl Machine,
         home: Home,
-        len: usize,
-        align: usize,
+        layout: UnitLayout,
     ) -> Option<(&Region, Run)> {
         let largest = self.largest.load(Ordering::Relaxed);
-        let wanted = Wanted { home, len, align, largest };
+        let wanted = Wanted { home, layout, largest };
         let found = self.with(machine, |regions| {
             let [first, ..] = regions;
             let usual = first.base() != 0 && first.home() == home;
-            let run = if usual { first.take_partly_used(len, align) } else { None };
+            let run = if usual { first.take_partly_used(layout) } else { None };
             match (run, machine.nodes()) {
                 (Some(run), _) => Some((0, run)),
                 // SAFETY: the lock makes this the only access to the supply.
@@ -433,12 +432,11 @@ impl Units {
     }
 }
 
-/// A run that is asked for: how many units, at a multiple of how many, whose; and the most that may be reserved for it.
+/// A run that is asked for, whose; and the most that may be reserved for it.
 #[derive(Clone, Copy)]
 struct Wanted {
     home: Home,
-    len: usize,
-    align: usize,
+    layout: UnitLayout,
     largest: usize,
 }
 
@@ -451,7 +449,7 @@ fn take_slow(
     supply: &mut Supply,
     wanted: Wanted,
 ) -> Option<(usize, Run)> {
-    let Wanted { home, len, align, .. } = wanted;
+    let Wanted { home, layout, .. } = wanted;
     for (number, region) in regions.iter_mut().enumerate() {
         if region.base() == 0 && !open(machine, region, supply, wanted) {
             break;
@@ -459,10 +457,10 @@ fn take_slow(
         if region.home() != home {
             continue;
         }
-        if let Some(run) = region.take(machine, supply, len, align) {
+        if let Some(run) = region.take(machine, supply, layout) {
             return Some((number, run));
         }
-        if supply.has_question() || region.has_room(len, align) {
+        if supply.has_question() || region.has_room(layout) {
             // Memory is short, not address space: another region would not help.
             return None;
         }
@@ -472,20 +470,21 @@ fn take_slow(
     let mut others = opened.filter(|(_, region)| region.home() != home);
     others.find_map(|(number, region)| {
         let known = !supply.has_question();
-        let run = if known { region.take(machine, supply, len, align) } else { None };
+        let run = if known { region.take(machine, supply, layout) } else { None };
         Some((number, run?))
     })
 }
 
-/// Opens a region that can hold a run of `len` units aligned to `align` units.
+/// Opens a region that can hold a run.
 fn open(
     machine: &impl Machine,
     region: &mut Region,
     supply: &mut Supply,
-    Wanted { home, len, align, largest }: Wanted,
+    Wanted { home, layout, largest }: Wanted,
 ) -> bool {
-    let need = len
-        .checked_add(align)
+    let need = layout
+        .len
+        .checked_add(layout.align)
         .and_then(|units| units.checked_mul(UNIT))
         .and_then(|bytes| bytes.checked_next_multiple_of(BANK));
     let Some(need) = need else { return false };

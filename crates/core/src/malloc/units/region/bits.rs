@@ -4,30 +4,25 @@
 //! is not checked for where it belongs.
 
 use super::{Region, Run};
-use crate::malloc::units::BANK_UNITS;
+use crate::malloc::units::UnitLayout;
 use crate::malloc::units::bank::Bank;
 use crate::row::Row;
 
 impl Region {
     /// A run in the fullest partly used bank at home that has one: what is nearly always there, and no node is asked.
     #[inline(always)]
-    pub fn take_partly_used(&mut self, len: usize, align: usize) -> Option<Run> {
-        let fits = len <= BANK_UNITS && align <= BANK_UNITS;
-        if fits { self.take_in_bank::<false>(len, align) } else { None }
+    pub fn take_partly_used(&mut self, layout: UnitLayout) -> Option<Run> {
+        if layout.fits_bank() { self.take_in_bank::<false>(layout) } else { None }
     }
 
     /// The same of the banks at home or of those `AWAY`.
     #[inline(always)]
-    pub(super) fn take_in_bank<const AWAY: bool>(
-        &mut self,
-        len: usize,
-        align: usize,
-    ) -> Option<Run> {
+    pub(super) fn take_in_bank<const AWAY: bool>(&mut self, layout: UnitLayout) -> Option<Run> {
         let view = self.view();
         let index = if AWAY { view.away } else { view.index };
-        let at = index.fullest(view.banks, len, align)?;
-        let first = view.banks.at(at).find(len, align)?;
-        let zero = self.take_listed(at, AWAY, first, len);
+        let at = index.fullest(view.banks, layout)?;
+        let first = view.banks.at(at).find(layout)?;
+        let zero = self.take_listed(at, AWAY, first, layout.len);
         Some(Run { address: self.address(at, first), zero, fresh: 0, used: self.used_units })
     }
 

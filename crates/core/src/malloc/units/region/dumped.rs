@@ -11,21 +11,16 @@
 //! Each hole splits a mapping, and the system allows 65,530 mappings. So a hole is left out only if it is long for the size of
 //! the heap (`least_hole`): there are at most some 500, and a hole that a new run makes too short is dumped again.
 
-use super::purging::is_clean;
-use super::{Index, Region};
+use super::{Region, bytes_for};
 use crate::machine::Machine;
 use crate::malloc::units::BANK;
+use crate::malloc::units::index::Index;
 use crate::row::Row;
 use core::ops::Range;
 use core::slice;
 
 /// About how many holes there may be: a GiB of banks.
 const HOLES: usize = 512;
-
-/// Bytes of the banks' bits for so many of them.
-pub(super) const fn bytes_for(banks: usize) -> usize {
-    banks.div_ceil(64) * 8
-}
 
 impl Region {
     /// Puts `len` banks from `at`, which are going to be used, into core files.
@@ -55,9 +50,9 @@ impl Region {
         }
         let least = self.least_hole();
         let before = (at.saturating_sub(least)..at).rev();
-        let start = at - before.take_while(|&at| is_clean(self.bank(at))).count();
+        let start = at - before.take_while(|&at| self.bank(at).is_clean()).count();
         let behind = at..self.dumped.min(at + least);
-        let end = at + behind.take_while(|&at| is_clean(self.bank(at))).count();
+        let end = at + behind.take_while(|&at| self.bank(at).is_clean()).count();
         if end - start >= least {
             // What was left out before is so already.
             let new = (start..end).find(|&at| !self.is_left_out(at)).unwrap_or(end);
@@ -69,7 +64,7 @@ impl Region {
 
     fn leave_out_last(&mut self, machine: &impl Machine) {
         let old = self.dumped;
-        while self.dumped > 0 && is_clean(self.bank(self.dumped - 1)) {
+        while self.dumped > 0 && self.bank(self.dumped - 1).is_clean() {
             self.dumped -= 1;
         }
         if self.dumped < old {

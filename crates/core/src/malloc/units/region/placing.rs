@@ -5,10 +5,10 @@
 
 use super::Region;
 use crate::machine::{Machine, Nodes};
-use crate::malloc::units::BANK;
 use crate::malloc::units::bank::Bank;
 use crate::malloc::units::region::Run;
-use crate::malloc::units::supply::Supply;
+use crate::malloc::units::supply::{Supply, nodes_of};
+use crate::malloc::units::{BANK, UnitLayout};
 use crate::place::{Home, NodeId};
 use crate::row::Row;
 
@@ -19,18 +19,17 @@ impl Region {
         &mut self,
         machine: &impl Machine,
         supply: &mut Supply,
-        len: usize,
-        align: usize,
+        layout: UnitLayout,
     ) -> Option<Run> {
         let (nodes, home) = nodes_of(machine, self.home)?;
         let elsewhere = self.view().away.any() && !supply.stays_here(nodes, home)?;
-        if elsewhere { self.take_in_bank_away(len, align) } else { None }
+        if elsewhere { self.take_in_bank_away(layout) } else { None }
     }
 
     /// Once, for all machines.
     #[inline(never)]
-    fn take_in_bank_away(&mut self, len: usize, align: usize) -> Option<Run> {
-        self.take_in_bank::<true>(len, align)
+    fn take_in_bank_away(&mut self, layout: UnitLayout) -> Option<Run> {
+        self.take_in_bank::<true>(layout)
     }
 
     /// Decides which nodes those of `len` banks from `at` that are wholly free get their pages from; `None` when there
@@ -109,9 +108,4 @@ impl Region {
         view.banks.at_mut(at).node = node;
         lists.at_mut(usize::from(there)).insert(view.banks, at);
     }
-}
-
-/// The machine's nodes and the node of a home, where memory is placed.
-pub(super) fn nodes_of<M: Machine>(machine: &M, home: Home) -> Option<(&dyn Nodes, NodeId)> {
-    home.node().and_then(|node| Some((machine.nodes()?, node)))
 }

@@ -8,7 +8,7 @@
 //! descriptor and bitmap anew. A late giver of a block may still *read* a descriptor (`vacancy`); it then reads zero,
 //! a slab that no longer exists.
 
-use super::{Bank, RECORD, Region};
+use super::{RECORD, Region};
 use crate::machine::Machine;
 use crate::malloc::units::BANK;
 use crate::malloc::units::BANK_UNITS;
@@ -54,7 +54,7 @@ impl Region {
     /// Gives back the pages of bank `at`'s record if the bank is wholly free and clean, and the page of its tags if all
     /// banks with tags on that page are.
     pub fn purge_record(&mut self, machine: &impl Machine, at: usize) {
-        if !is_clean(self.bank(at)) {
+        if !self.bank(at).is_clean() {
             return;
         }
         self.leave_out(machine, at);
@@ -66,16 +66,11 @@ impl Region {
         for from in (start..end).step_by(page) {
             let low = from.saturating_sub(first) / TAGS;
             let high = (from + page - first).div_ceil(TAGS).min(self.committed);
-            if (low..high).all(|at| is_clean(self.bank(at))) {
+            if (low..high).all(|at| self.bank(at).is_clean()) {
                 purge_pages(machine, page, from, from + page);
             }
         }
     }
-}
-
-/// Whether nothing of a bank is in use or resident.
-pub(super) fn is_clean(bank: &Bank) -> bool {
-    bank.used | bank.dirty == 0
 }
 
 /// Purges the whole pages of `[from, to)`, which is committed. A refusal leaves what is as good.

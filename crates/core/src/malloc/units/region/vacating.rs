@@ -4,10 +4,9 @@
 //! the old node. The caller then moves the present pages, outside of the lock: that delays no thread.
 
 use super::Region;
-use super::placing::nodes_of;
 use crate::machine::{Machine, Nodes};
 use crate::malloc::units::BANK;
-use crate::malloc::units::supply::Supply;
+use crate::malloc::units::supply::{Supply, nodes_of};
 use crate::place::{Home, NodeId};
 
 /// At most a bank's worth of memory in use, and where what of it lies on closed nodes shall go; nowhere when there is no

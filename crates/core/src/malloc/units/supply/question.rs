@@ -1,5 +1,5 @@
 //! Questions to the machine, and its answers. Reading its files takes as long as touching some dozen pages, and no thread
-//! should wait for that: the holder of the lock leaves a question, releases the lock, asks, and comes back.
+//! should wait for that: the holder of the lock notes a question, releases the lock, asks, and takes the lock again.
 
 use crate::machine::{Nodes, Room, Survey};
 use crate::place::NodeId;

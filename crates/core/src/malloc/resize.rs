@@ -1,0 +1,98 @@
+//! Large blocks of a heap: taken, resized where they lie, or moved.
+
+use super::block::Block;
+use super::cache::Cache;
+use super::heap::NodeHeap;
+use super::large::{self, Large};
+use super::tag::LARGE;
+use super::units::region::{Region, Run};
+use super::units::{UNIT, UnitLayout};
+use crate::machine::Machine;
+use crate::place::Home;
+use core::ptr;
+use core::sync::atomic::{Ordering, compiler_fence};
+
+/// The largest request that is considered: beyond it sizes could overflow.
+const LARGEST: usize = isize::MAX as usize / 2;
+
+impl<M: Machine> NodeHeap<M> {
+    /// A large block at a multiple of `align` units, and whether it reads as zero; null when memory
+    /// is short.
+    #[cold]
+    pub(super) fn allocate_large(
+        &self,
+        cache: &Cache,
+        size: usize,
+        align: usize,
+    ) -> (*mut u8, bool) {
+        let _changing = cache.changing();
+        let Some(run) = self.take_large(cache, size, align) else {
+            return (ptr::null_mut(), false);
+        };
+        cache.slabs.ask_for_huge(&self.shared, run, Some(size));
+        (ptr::with_exposed_provenance_mut(run.address), run.zero)
+    }
+
+    /// A run that is a large block already.
+    fn take_large(&self, cache: &Cache, size: usize, align: usize) -> Option<Run> {
+        if size > LARGEST || align > LARGEST / UNIT {
+            return None;
+        }
+        let units = size.div_ceil(UNIT).max(1);
+        let layout = UnitLayout { len: units, align };
+        let (region, run) = self.take_run(cache, self.here(cache), layout)?;
+        let large = Large::of(region, run.address);
+        large.size.set(large::rounded(self.machine(), size));
+        large.units.set(units);
+        if !run.zero {
+            // SAFETY: the run is ours. What a slab's first block left there was its mark, and a program may copy what it never
+            // wrote: back to that very place, by `realloc`, when there is a block in use.
+            unsafe { Block::wipe(ptr::with_exposed_provenance_mut(run.address)) };
+        }
+        // SAFETY: the region contains the run.
+        unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
+        self.refresh_for(cache, region, run.address);
+        Some(run)
+    }
+
+    /// Resizes a large block to another large size; its address then, 0 when memory is short.
+    pub(super) fn resize_large(&self, cache: &Cache, address: usize, size: usize) -> usize {
+        let _changing = cache.changing();
+        let shared = &self.shared;
+        let Some(region) = shared.units.region_of(address).filter(|_| size <= LARGEST) else {
+            return 0;
+        };
+        let large = Large::of(region, address);
+        let (have, units) = (large.units.get(), size.div_ceil(UNIT));
+        if units < have {
+            // Before they are anyone's: a forked child that finds the block believes its length.
+            large.units.set(units);
+            compiler_fence(Ordering::Release);
+            large::give(shared, address + units * UNIT, have - units);
+        } else if units > have
+            && shared.units.extend(self.machine(), address, have, units).is_none()
+        {
+            return self.move_large(cache, region, address, size);
+        }
+        large.units.set(units);
+        large.size.set(large::rounded(self.machine(), size));
+        address
+    }
+
+    fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
+        let have = Large::of(region, from).size.get();
+        // No huge pages: a block that grows by steps may be a reserve more than a use.
+        let Some(run) = self.take_large(cache, size, 1) else { return 0 };
+        let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
+        let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
+        // Pages that move stay on their node: only within one home.
+        let same = region.home() == Home::ANYWHERE || region.contains(run.address);
+        let moves = have >= self.shared.decisions().large_pages_from && same;
+        if !(moves && large::relocate(&self.shared, from, to, have)) {
+            // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
+            unsafe { ptr::copy_nonoverlapping(source, to, have) };
+        }
+        large::free(&self.shared, region, from);
+        to.addr()
+    }
+}
