@@ -187,6 +187,6 @@ mod tests {
         }
         assert_eq!(ranges.iter().collect::<Vec<_>>(), [0..40, 50..61]);
         ranges.add(35..55);
-        assert_eq!(ranges.iter().collect::<Vec<_>>(), [0..61]);
+        assert!(ranges.iter().eq(std::iter::once(0..61)));
     }
 }
