@@ -64,10 +64,16 @@ pub struct Mallinfo {
     fields: [c_int; 10],
 }
 
+/// What the heaps hold, also before the first allocation.
+fn statistics() -> Option<Stats> {
+    process::start();
+    Stats::take()
+}
+
 /// `mallinfo2`; all zero when memory is short. As glibc's it walks the heap: O(units in use).
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn mallinfo2() -> Mallinfo2 {
-    let stats = Stats::take();
+    let stats = statistics();
     let main = stats.as_ref().and_then(|stats| stats.heaps().first());
     main.map_or_else(Mallinfo2::default, |heap| Mallinfo2::of(&heap.census))
 }
@@ -97,7 +103,7 @@ pub extern "C" fn mallopt(_: c_int, _: c_int) -> c_int {
 
 /// Writes the process's statistics to a descriptor; `false` when that failed.
 fn write(descriptor: c_int, format: Format) -> bool {
-    let Some(stats) = Stats::take() else { return false };
+    let Some(stats) = statistics() else { return false };
     process::write_to(descriptor, |out| stats.write(format, out))
 }
 
@@ -131,6 +137,7 @@ pub extern "C" fn freehold_stats_write(descriptor: c_int, format: c_int) -> c_in
 /// `path` is a C string.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub unsafe extern "C" fn freehold_profile_write(path: *const c_char) -> c_int {
+    process::start();
     if !freehold::profile::is_on() {
         set_errno(libc::ENODATA);
         return -1;
@@ -150,7 +157,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
         set_errno(libc::EINVAL);
         return -1;
     }
-    let Some(stats) = Stats::take() else {
+    let Some(stats) = statistics() else {
         set_errno(libc::ENOMEM);
         return -1;
     };

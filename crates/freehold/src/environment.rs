@@ -13,7 +13,7 @@ const OURS: &[u8] = b"FREEHOLD_";
 /// Whether a variable is set, for callers before the options are read; `begins` is its name and `=`. (`getenv` would do, but for
 /// the pages of the C library that it brings into every process.)
 pub(crate) fn is_given(begins: &[u8]) -> bool {
-    // SAFETY: as in `read`.
+    // SAFETY: `read` of the options.
     entries().any(|text| begins_with(text, begins))
         && unsafe { libc::getauxval(libc::AT_SECURE) } == 0
 }

@@ -41,9 +41,14 @@ pub(crate) fn closed() -> NodeSet {
     NodeSet::from_bits(CLOSED.load(Ordering::Relaxed))
 }
 
-/// Says which nodes were left; heaps that are listed already are to be told.
-pub(crate) fn set_closed(nodes: NodeSet) {
-    CLOSED.store(nodes.bits(), Ordering::Relaxed);
+/// Nodes are left; heaps that are listed already are to be told.
+pub(crate) fn leave(nodes: NodeSet) {
+    CLOSED.fetch_or(nodes.bits(), Ordering::Relaxed);
+}
+
+/// Nodes are there again; heaps that are listed already are to be told.
+pub(crate) fn readmit(nodes: NodeSet) {
+    CLOSED.fetch_and(nodes.complement().bits(), Ordering::Relaxed);
 }
 
 impl List {

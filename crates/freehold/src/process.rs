@@ -162,8 +162,13 @@ unsafe fn free_slow(block: *mut u8) {
         profile::forget(block);
     }
     // SAFETY: the caller's, and the tag is the unit's.
-    judge(unsafe { HEAP.free_tagged(cache, block, tag) }, block);
-    purger::consider();
+    match unsafe { HEAP.free_tagged(cache, block, tag) } {
+        Ok(false) => {}
+        given => {
+            judge(given.map(|_| ()), block);
+            purger::consider();
+        }
+    }
 }
 
 /// [`free`] of null, by a thread that has no cache, and of what its cache knows nothing of.
@@ -282,8 +287,8 @@ pub fn usable_size(block: *mut u8) -> usize {
     }
 }
 
-/// Starts the heap, for what may come before the first allocation.
-pub(crate) fn start() {
+/// Starts the heap and reads the options, if that was not done yet: for what may come before the first allocation.
+pub fn start() {
     thread::start_heap();
 }
 

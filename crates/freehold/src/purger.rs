@@ -16,13 +16,11 @@ use crate::main_heap::HEAP;
 use crate::{heaps, report};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_core::machine::Machine;
+use freehold_core::rounds::Rounds;
 use freehold_core::sync::Lock;
 use freehold_os::copied;
 use freehold_os::thread::{Room, confine};
 
-/// Units in use (32 GiB) for each of which a round waits so long: looking at them all costs about ten
-/// nanoseconds each, and the purger shall take at most one hundredth of a processor.
-const ROUND_UNITS: usize = 1 << 19;
 /// Tenths of a second that a program waits for it to end, at most: on a machine where it does not get a processor. And where it
 /// may be waiting itself, for a lock that the program's thread held when a signal came.
 const FAREWELL: usize = 100;
@@ -154,13 +152,12 @@ extern "C" fn main() {
 }
 
 fn work() {
-    let decisions = HEAP.machine().decisions();
-    let mut idle = 0;
-    while idle < decisions.purge_patience && !is_unwanted() {
-        let round = decisions.purge_round * (1 + HEAP.usage().used / ROUND_UNITS);
-        HEAP.machine().sleep_on(&PAUSES, 0, Some(round as u64 * 1_000_000));
+    let (machine, mut rounds) = (HEAP.machine(), Rounds::default());
+    while let Some(pause) = rounds.pause_ns(machine.decisions(), HEAP.usage().used)
+        && !is_unwanted()
+    {
+        machine.sleep_on(&PAUSES, 0, Some(pause));
         let done = HEAP.purge(false);
-        let busy = heaps::purge() || done.more;
-        idle = if busy { 0 } else { idle + round };
+        rounds.done(pause, heaps::purge() | done.more);
     }
 }

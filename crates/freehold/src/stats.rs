@@ -33,7 +33,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts all heaps now; `None` when memory is short. Other threads go on meanwhile, so figures
+    /// Counts all heaps now; `None` when memory is short. Before the first allocation, or
+    /// [`process::start`](crate::process::start), no options are known yet, and no counts kept. Other threads go on meanwhile, so figures
     /// are of slightly different moments. O(memory in use / 64 KiB).
     pub fn take() -> Option<Stats> {
         // Before the first call nobody has said so yet.

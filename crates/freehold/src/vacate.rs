@@ -66,7 +66,7 @@ pub fn vacate(node: usize, pace: Pace) -> Result<Vacated, NodeError> {
     if others.without(set) == NodeSet::default() {
         return Err(NodeError::LastNode);
     }
-    heaps::set_closed(heaps::closed().union(set));
+    heaps::leave(set);
     close_everywhere();
     process::trim();
     with_list(|list| {
@@ -130,7 +130,7 @@ impl Pace {
 /// See [`NodeError`].
 pub fn readmit(node: usize) -> Result<(), NodeError> {
     let set = NodeSet::default().with(usable(node)?);
-    heaps::set_closed(heaps::closed().without(set));
+    heaps::readmit(set);
     close_everywhere();
     Ok(())
 }

@@ -46,7 +46,7 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// The cache of a thread that has none yet: [`Cache::new`].
+    /// The cache of a thread that has none yet.
     #[link_name = "freehold_no_cache"]
     static EMPTY: Cache;
 }

@@ -118,7 +118,8 @@ impl<M: Machine> NodeHeap<M> {
         let slab = Slab::of(region, unit);
         let free = slab.count_free();
         if slab.vacancy.is_alive() || free != 0 {
-            return Slabs::of(owner).list_anew(slab, free);
+            // SAFETY: the caller has read it from the slab's tag.
+            return unsafe { Slabs::of(owner) }.list_anew(slab, free);
         }
         // Retired, all but its tag.
         // SAFETY: the region contains the unit.
@@ -150,6 +151,7 @@ impl<M: Machine> NodeHeap<M> {
                 }
             });
         });
+        cache.reserve.parcels.len.iter().for_each(|len| len.set(0));
         cache.reserve.forget();
         cache.slabs.given.set(0);
     }

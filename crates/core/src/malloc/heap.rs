@@ -321,12 +321,12 @@ impl<M: Machine> NodeHeap<M> {
             }
         };
         // SAFETY: the caller's, and the tag is that of the unit.
-        unsafe { self.free_tagged(cache, address, tag) }
+        unsafe { self.free_tagged(cache, address, tag) }.map(|_| ())
     }
 
     /// Frees what [`Cache::give`] answered [`Freed::Slow`] to, where the tag of the unit is known ([`Cache::tag_of`]). Asks
     /// nothing else of another thread's slab: its tag seldom changes, and its descriptor would travel from the owner's
-    /// processor and back.
+    /// processor and back. `false`: the block was only collected, so that there is nothing new for the purger.
     ///
     /// # Safety
     /// As for [`NodeHeap::free`]; and the tag is that.
@@ -336,10 +336,13 @@ impl<M: Machine> NodeHeap<M> {
         cache: &Cache,
         address: *mut u8,
         tag: u64,
-    ) -> Result<(), Misuse> {
+    ) -> Result<bool, Misuse> {
         let Tag::Slab(owner, class) = Tag::decode(tag) else {
-            return self.free_large(cache, address, tag);
+            return self.free_large(cache, address, tag).map(|()| true);
         };
+        if !class.starts_at(address.addr() & (UNIT - 1)) {
+            return Err(Misuse::NotABlock);
+        }
         let block: *mut Block = address.cast();
         // SAFETY: as in `Cache::give`: the unit is a slab, hence mapped.
         if unsafe { Block::is_marked(block, cache.key()) } {
@@ -350,16 +353,16 @@ impl<M: Machine> NodeHeap<M> {
             self.check_free(cache, address, tag)?;
             if own {
                 self.put_back(cache, block, class);
-                return Ok(());
+                return Ok(true);
             }
         }
         let most = self.shared.decisions().parcel_len(class);
         // SAFETY: the block is free now, and no slab of ours has it.
         match unsafe { cache.reserve.parcels.collect(block, class, most, cache.key()) }? {
-            None => Ok(()),
+            None => Ok(false),
             Some(parcel) => {
                 let _changing = cache.changing();
-                parcel.send(&self.shared, &cache.slabs)
+                parcel.send(&self.shared, &cache.slabs).map(|()| true)
             }
         }
     }
@@ -367,14 +370,11 @@ impl<M: Machine> NodeHeap<M> {
     /// Whether a block of a slab, which is our own or sparse, may be freed.
     #[inline(never)]
     fn check_free(&self, cache: &Cache, address: *mut u8, tag: u64) -> Result<(), Misuse> {
-        let Tag::Slab(owner, class) = Tag::decode(tag) else { return Err(Misuse::NotABlock) };
-        let (region, _) = self.shared.tag_at(address.addr())?;
-        if !class.starts_at(address.addr() & (UNIT - 1)) {
-            return Err(Misuse::NotABlock);
-        }
+        let Tag::Slab(owner, _) = Tag::decode(tag) else { return Err(Misuse::NotABlock) };
         if tag & SPARSE == 0 {
             return Ok(());
         }
+        let (region, _) = self.shared.tag_at(address.addr())?;
         let slab = Slab::of(region, address.addr());
         let own = owner == cache.slabs.owner();
         sparse::check_free(&self.shared, slab, address.addr(), own)

@@ -294,6 +294,9 @@ impl Lists {
         compiler_fence(Ordering::Release);
         if new.addr().is_multiple_of(UNIT) {
             self.all = new;
+            // Now, for in a forked child no page may come of a unit that is not listed.
+            compiler_fence(Ordering::Release);
+            self.waiting(home).fresh = new.wrapping_add(1);
         }
         new
     }
@@ -313,7 +316,7 @@ impl Lists {
             }
             // SAFETY: the run's own region contains it.
             unsafe { region.tag(run.address) }.store(CACHES, Ordering::Relaxed);
-            waiting.fresh = ptr::with_exposed_provenance_mut(run.address);
+            return ptr::with_exposed_provenance_mut(run.address);
         }
         let new = waiting.fresh;
         waiting.fresh = new.wrapping_add(1);

@@ -1,11 +1,11 @@
 //! When the next sample of a class is due, for a thread whose cache is metered: its allocations stay hot.
 //!
-//! Each class has its own sample points: the gap between two is drawn from the exponential distribution, as in `mod`,
+//! Each class has its own sample points: the gap between two is drawn from the exponential distribution, as in `sampler`,
 //! and expressed in allocations. Blocks are counted when a stack is installed (`malloc/metered` in core), and a stack is
 //! cut where the gap ends. So the allocation that contains the sample point finds no block: exactly that
 //! one, whatever was freed in between. An allocation counts with its class's size: the size requested is not known before.
 //!
-//! Blocks above the largest class count byte by byte, as in `mod`. When a request finds no memory, paid-for stacks go
+//! Blocks above the largest class count byte by byte, as in `sampler`. When a request finds no memory, paid-for stacks go
 //! back, and a sample may come early.
 
 use super::sampler::{self, draw_gap, is_due};
@@ -45,7 +45,7 @@ impl Meter {
     /// What meters the calling thread's cache, if anything does.
     #[inline]
     pub fn of_thread() -> Option<&'static Meter> {
-        // SAFETY: null, or what `meter` set, which lives until its thread has left it.
+        // SAFETY: null, or what `start` set, which lives until its thread has left it.
         unsafe { word::meter().cast::<Meter>().as_ref() }
     }
 

@@ -166,6 +166,9 @@ pub fn is_on() -> bool {
 
 /// Writes the profile to a new file; `path` ends with a zero. `false` when that failed.
 pub fn write(path: &[u8]) -> bool {
+    if !is_on() {
+        return false;
+    }
     let wrote = with_tables(|_, tables| {
         let rate = RATE.load(Ordering::Relaxed) as u64;
         crate::file::write_file(path, |file| pprof::write(tables, rate, file))

@@ -34,8 +34,11 @@ pub struct Slabs {
 
 impl Slabs {
     /// The slabs of an owner.
-    pub fn of<'a>(owner: Owner) -> &'a Slabs {
-        // SAFETY: owners are caches in a tag of a slab; they live as long as the heap, and begin with their slabs.
+    ///
+    /// # Safety
+    /// The owner is of a slab's tag: a cache, which lives as long as the heap and begins with its slabs.
+    pub unsafe fn of<'a>(owner: Owner) -> &'a Slabs {
+        // SAFETY: the caller's.
         unsafe { &*ptr::with_exposed_provenance(owner.0) }
     }
 
@@ -324,7 +327,8 @@ impl Slabs {
 /// not so, it would be kept for ever.
 fn owner_of<'a, M: Machine>(shared: &'a Shared<M>, slab: &Slab) -> Option<&'a Slabs> {
     match shared.tag_of(slab, |tag| Tag::decode(tag.load(Ordering::Acquire)))? {
-        Tag::Slab(owner, _) => Some(Slabs::of(owner)),
+        // SAFETY: just read from the tag.
+        Tag::Slab(owner, _) => Some(unsafe { Slabs::of(owner) }),
         _ => None,
     }
 }

@@ -139,7 +139,7 @@ impl Slab {
     #[inline]
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: `bits` points to the inline words, when they are enough, or to the unit's bitmap,
-        // which has a bit for every 16 bytes; both live as long as the process.
+        // which has a bit for every 16 bytes; both live as long as the heap.
         unsafe {
             core::slice::from_raw_parts(self.bits.get(), (self.blocks.get() as usize).div_ceil(64))
         }

@@ -86,7 +86,7 @@ pub struct Region {
     reserved: (usize, usize),
 }
 
-/// Where a region keeps what `heap::census` reads from outside, in bytes from its start.
+/// Where a region keeps what `malloc::census` reads from outside, in bytes from its start.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RegionLayout {
@@ -237,7 +237,7 @@ impl Region {
     #[inline]
     pub unsafe fn tag(&self, address: usize) -> &AtomicU64 {
         let unit = (address - self.base()) >> UNIT_SHIFT;
-        // SAFETY: tags are committed for all units within reach, and live as long as the process.
+        // SAFETY: tags are committed for all units within reach, and live as long as the heap.
         unsafe { &*(self.base() as *const AtomicU64).add(unit) }
     }
 
