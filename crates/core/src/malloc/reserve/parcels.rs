@@ -18,7 +18,7 @@ use crate::machine::Machine;
 use crate::malloc::block::Block;
 use crate::malloc::misuse::Misuse;
 use crate::malloc::shared::Shared;
-use crate::malloc::slabs::slab::{Slab, number_in};
+use crate::malloc::slabs::slab::Slab;
 use crate::malloc::slabs::{Slabs, give_word};
 use crate::malloc::units::UNIT;
 use crate::row::Row;
@@ -63,7 +63,7 @@ impl Parcels {
     /// by this.
     ///
     /// # Safety
-    /// The block is free and the caller's.
+    /// A block of the class starts there; it is free, and the caller's.
     #[inline(always)]
     pub unsafe fn collect(
         &self,
@@ -72,7 +72,7 @@ impl Parcels {
         most: usize,
         key: usize,
     ) -> Result<Option<Sealed>, Misuse> {
-        let number = number_in(class, block.addr()).ok_or(Misuse::NotABlock)?;
+        let number = class.divide(block.addr() & (UNIT - 1));
         let (label, bit) = (label(block.addr(), class, number / 64), 1 << (number % 64));
         let parcel = self.parcels.at(place_of(class));
         let (to, bits) = (parcel.to.get(), parcel.bits.get());
