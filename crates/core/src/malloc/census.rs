@@ -92,7 +92,7 @@ pub struct Layout {
     cache_granted: u32,
     cache_spare_len: u32,
     cache_held: u32,
-    cache_outbox_len: u32,
+    cache_parcel_len: u32,
     cache_attached: u32,
     cache_key: u32,
     cache_next_unit: u32,
@@ -119,7 +119,7 @@ impl Layout {
         cache_granted: offset_of!(Cache, magazines.granted) as u32,
         cache_spare_len: offset_of!(Cache, reserve.spare_len) as u32,
         cache_held: offset_of!(Cache, reserve.held) as u32,
-        cache_outbox_len: offset_of!(Cache, reserve.parcels.len) as u32,
+        cache_parcel_len: offset_of!(Cache, reserve.parcels.len) as u32,
         cache_attached: offset_of!(Cache, attached) as u32,
         cache_key: offset_of!(Cache, magazines.key) as u32,
         cache_next_unit: offset_of!(Cache, next_unit) as u32,
@@ -404,8 +404,8 @@ impl<P: Peek> Walk<'_, P> {
             let stacked = (granted - room).clamp(0, granted + 1) as u64;
             let spare = read_u16(bytes, layout.cache_spare_len + class * 2) as u64;
             let held = read_u16(bytes, layout.cache_held + class * 2) as u64;
-            let outbox = (read_u16(bytes, layout.cache_outbox_len + class) & 0xFF) as u64;
-            sum.cached = (sum.cached + stacked + spare + held + outbox).min(sum.blocks - sum.free);
+            let parcels = (read_u16(bytes, layout.cache_parcel_len + class) & 0xFF) as u64;
+            sum.cached = (sum.cached + stacked + spare + held + parcels).min(sum.blocks - sum.free);
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Causes {
     pub live: u64,
     /// Between the end of a small object and that of its block: what size classes round up.
     pub inside_blocks: u64,
-    /// Free blocks in threads' stacks, depots and outboxes.
+    /// Free blocks in threads' stacks, depots and parcels.
     pub caches: u64,
     /// Free blocks of slabs that no thread holds, and what is left over at slabs' ends.
     pub slabs: u64,
