@@ -1,14 +1,18 @@
 /* mixed KIND LIVE OPS THREADS
  *
- * Sizes of KIND `log` (log-uniform 16 B - 8 KiB) or `real` (the histogram of sizes.h). Each thread holds
- * LIVE blocks and replaces a random one OPS times.
+ * Sizes of KIND `log` (log-uniform 16 B - 8 KiB), `medium` (log-uniform 32 - 256 KiB) or `real` (the histogram of
+ * sizes.h). Each thread holds LIVE blocks and replaces a random one OPS times.
  */
 #include "sizes.h"
 
 typedef struct { char kind; uint32_t live; uint64_t ops; uint64_t seed; } Work;
 
 static size_t size_of(const Work *w, Rng *rng) {
-    return w->kind == 'l' ? log_uniform(rng, 16, 8192) : histogram_size(rng);
+    switch (w->kind) {
+    case 'l': return log_uniform(rng, 16, 8192);
+    case 'm': return log_uniform(rng, 32 << 10, 256 << 10);
+    default: return histogram_size(rng);
+    }
 }
 
 static void *body(void *context) {

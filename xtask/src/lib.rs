@@ -4,6 +4,7 @@ mod bench;
 mod guest;
 mod house;
 mod nodes;
+mod package;
 mod pages;
 mod soak;
 mod sources;
@@ -40,6 +41,8 @@ enum Chore {
     House(house::Options),
     /// Keep what the tests in such guests measure: placement, full nodes, leaving a node, unplugging.
     Nodes(nodes::Options),
+    /// Build what is shipped: the wheel, the Debian packages.
+    Package(package::Options),
     /// Record the page allocations of a real kernel in such a guest: a stream for `freehold study banks --trace`.
     Pages(pages::Options),
     /// Run real programs' own tests on libfreehold.so; what passes under glibc must pass there.
@@ -62,6 +65,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
         Chore::Guest(options) => guest::run(&options),
         Chore::House(options) => house::run(&options),
         Chore::Nodes(options) => nodes::run(&options),
+        Chore::Package(options) => package::run(&options),
         Chore::Pages(options) => pages::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Threats(options) => threats::run(&options),

@@ -7,7 +7,8 @@
  *   LD_PRELOAD=libfreehold.so.1 ./program                 preloaded
  *
  * The environment, ignored in set-user-ID programs:
- *   FREEHOLD_LIMIT=2G           refuse requests once the heap holds so much (default none)
+ *   FREEHOLD_LIMIT=2G|auto      refuse requests once the heap holds so much; or follow the limits of the container, and
+ *                               give free memory back at once where little is left (default none)
  *   FREEHOLD_NODES=PATH         where memory comes from on machines with several, default local>shared>search: the
  *                               thread's node, nodes without processors, the least used other; off: the system's choice
  *   FREEHOLD_PROFILE=FILE       write a sampled heap profile for pprof at the end; %p is the process

@@ -127,6 +127,7 @@ fn options_that_are_understood_are_silent() {
     let program = compile("answers.c");
     let table = [
         ("FREEHOLD_LIMIT", "none"),
+        ("FREEHOLD_LIMIT", "auto"),
         ("FREEHOLD_LIMIT", "900M"),
         ("FREEHOLD_LIMIT", "1T"),
         ("FREEHOLD_PURGE", "off"),

@@ -42,6 +42,15 @@ fn hardened_frees_fork_as_well() {
     }
 }
 
+/// Blocks that a thread had put back, and another thread had already, were handed out twice in the child.
+#[test]
+fn what_threads_share_is_handed_out_once_in_a_child() {
+    let program = compile("forks_shared.c");
+    for options in [&[][..], &[("FREEHOLD_SECURE", "on")]] {
+        support::assert_passed("forks_shared.c", &run(&program, &["60"], options));
+    }
+}
+
 #[test]
 fn profiles_fork_as_well() {
     for kind in ["handlers", "signals"] {

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod completions;
+pub mod diff;
 pub mod export;
 pub mod hotplug;
 pub mod import;
@@ -12,6 +13,8 @@ pub mod probe;
 pub mod record;
 pub mod replay;
 pub mod run;
+pub mod strip;
 pub mod study;
+pub mod sweep;
 pub mod top;
 pub mod workload;

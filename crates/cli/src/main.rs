@@ -27,7 +27,8 @@ static MALLOC: freehold_lab::shared_heap::Switch = freehold_lab::shared_heap::Sw
   freehold compare                        the bundled program, on every policy and allocator
   freehold compare -- python3 script.py   any program of yours
   freehold record -o app.fht -- ./server  record now, look and replay later
-  freehold info app.fht                   sizes, lifetimes, live bytes, threads
+  freehold info app.fht                   who has the memory, and what to do; sizes, lifetimes, threads
+  freehold diff old.fht new.fht           which functions hold more than before
 
 Exit status: 0 done; 1 it failed, and said why; 2 the command line was wrong; 130 interrupted.
 `record` passes on the exit status of the program it recorded."
@@ -42,6 +43,7 @@ struct Cli {
 enum Command {
     Compare(commands::compare::Args),
     Completions(commands::completions::Args),
+    Diff(commands::diff::Args),
     Export(commands::export::Args),
     Hotplug(commands::hotplug::Args),
     Import(commands::import::Args),
@@ -52,7 +54,9 @@ enum Command {
     Record(commands::record::Args),
     Replay(commands::replay::Args),
     Run(commands::run::Args),
+    Strip(commands::strip::Args),
     Study(commands::study::Args),
+    Sweep(commands::sweep::Args),
     Top(commands::top::Args),
     Workload(commands::workload::Args),
 }
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Compare(args) => commands::compare::run(args),
         Command::Completions(args) => commands::completions::run(args),
+        Command::Diff(args) => commands::diff::run(args),
         Command::Export(args) => commands::export::run(args),
         Command::Hotplug(args) => commands::hotplug::run(args),
         Command::Import(args) => commands::import::run(args),
@@ -92,7 +97,9 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::record::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Run(args) => commands::run::run(args),
+        Command::Strip(args) => commands::strip::run(args),
         Command::Study(args) => commands::study::run(args),
+        Command::Sweep(args) => commands::sweep::run(args),
         Command::Top(args) => commands::top::run(args),
         Command::Workload(args) => commands::workload::run(args),
     };

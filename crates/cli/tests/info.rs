@@ -41,7 +41,7 @@ fn the_page_fits_a_terminal_and_a_pipe_gets_whole_commands_and_no_colours() {
 fn json_has_what_the_page_has() {
     let output = info(&[&golden(), Path::new("--json")]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], 2);
     assert_eq!(json["total"]["calls"]["unknown_frees"], 1);
     assert_eq!(json["processes"][1]["process"]["ended"]["signal"], 9);
     assert_eq!(json["processes"][0]["threads"].as_array().unwrap().len(), 2);

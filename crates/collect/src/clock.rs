@@ -38,6 +38,11 @@ impl Clock {
         self.began.tick
     }
 
+    /// The tick of now.
+    pub fn now(&self) -> u64 {
+        tick(self.kind)
+    }
+
     /// Ticks in a second, measured from the beginning until now.
     pub fn ticks_per_second(&self) -> u64 {
         if self.kind == CLOCK_MONOTONIC {

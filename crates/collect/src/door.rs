@@ -8,13 +8,15 @@
 use crate::mapping::{self, Shared};
 use crate::socket::{Caller, Listener};
 use crate::spool::facts::FactWriter;
-use freehold_record::hello::{FORK, Hello, IMAGE, MAGIC, MORE, NOBODY, Welcome};
+use crate::watch::Told;
+use freehold_record::hello::{FORK, Hello, IMAGE, LAST, MAGIC, MORE, NOBODY, Welcome};
 use freehold_record::ring_set::RingSet;
 use freehold_trace::{Begin, Ending};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::Sender;
+use std::thread;
 
 /// What the drain is told.
 pub enum Message {
@@ -22,6 +24,8 @@ pub enum Message {
     Process(u32, FactWriter, Shared<RingSet>),
     /// A process has more rings.
     More(u32, Shared<RingSet>),
+    /// What a process has in memory; the fact is for the spool.
+    Look(u32, FactWriter),
     /// A process ended (or goes on without us).
     End(u32, Leaving),
     /// Nothing more will come.
@@ -54,6 +58,7 @@ pub struct Door {
     doorbell: OwnedFd,
     asked: Asked,
     drain: Sender<Message>,
+    watch: Sender<Told>,
     root: i32,
     epoll: OwnedFd,
     /// Live processes by the kernel's number: ours, and what tells of the end.
@@ -72,6 +77,7 @@ impl Door {
         doorbell: OwnedFd,
         asked: Asked,
         drain: Sender<Message>,
+        watch: Sender<Told>,
     ) -> io::Result<Door> {
         // SAFETY: makes a descriptor, which is ours.
         let epoll = unsafe {
@@ -82,7 +88,8 @@ impl Door {
             OwnedFd::from_raw_fd(fd)
         };
         let live = FxHashMap::default();
-        let door = Door { listener, doorbell, asked, drain, root: 0, epoll, live, next: 0 };
+        let root = 0;
+        let door = Door { listener, doorbell, asked, drain, watch, root, epoll, live, next: 0 };
         door.watch(door.listener.as_raw_fd(), LISTENER)?;
         Ok(door)
     }
@@ -96,14 +103,23 @@ impl Door {
     }
 
     /// Serves until `finish` becomes readable; `ending` then answers for the root, whose process id
-    /// is `root`. Returns how many processes were seen.
-    pub fn serve(mut self, root: i32, finish: &OwnedFd, ending: impl FnOnce() -> Ending) -> u32 {
+    /// is `root`. Tells the watch to finish before the drain hears of the end. Returns how many processes were seen.
+    pub fn serve(
+        mut self,
+        root: i32,
+        finish: &OwnedFd,
+        ending: impl FnOnce() -> Ending,
+        watch: thread::JoinHandle<()>,
+    ) -> u32 {
         self.root = root;
         if self.watch(finish.as_raw_fd(), FINISH).is_ok() {
             while !self.serve_once(-1) {}
         }
         // What was under way when the root ended.
         self.serve_once(0);
+        let _ = self.watch.send(Told::Finish);
+        // If it failed, there are looks too few.
+        let _ = watch.join();
         self.close(ending());
         self.next
     }
@@ -120,7 +136,7 @@ impl Door {
             match event.u64 {
                 LISTENER => {
                     while let Some(caller) = self.listener.accept() {
-                        self.answer(&caller);
+                        self.answer(caller);
                     }
                 }
                 FINISH => finish = true,
@@ -131,11 +147,17 @@ impl Door {
     }
 
     /// One exchange. A caller that cannot be served is left to end its own recording.
-    fn answer(&mut self, caller: &Caller) {
+    fn answer(&mut self, caller: Caller) {
         let Some(hello) = caller.hear().filter(|hello| self.listener.believes(hello)) else {
             return;
         };
         let Some(pid) = caller.pid() else { return };
+        if hello.what == LAST {
+            let known = self.live.get(&pid).is_some_and(|known| known.0 == hello.process);
+            let told = known.then(|| self.watch.send(Told::Ends(hello.process, caller)));
+            debug_assert!(told.is_none_or(|told| told.is_ok()), "the watch outlives the door");
+            return;
+        }
         let Ok((set, memory)) = mapping::new_ring_set() else { return };
         let message = match hello.what {
             MORE => Message::More(hello.process, set),
@@ -169,6 +191,7 @@ impl Door {
         };
         match self.live.get_mut(&pid) {
             Some(known) => {
+                let _ = self.watch.send(Told::Ended(known.0));
                 let _ = self.drain.send(Message::End(known.0, Leaving::Exec));
                 known.0 = number;
             }
@@ -177,6 +200,7 @@ impl Door {
                 self.live.insert(pid, (number, tells));
             }
         }
+        let _ = self.watch.send(Told::Began(number, pid));
         let fact = FactWriter::default()
             .number(begins as u64)
             .number(u64::from(parent.unwrap_or(NOBODY)))
@@ -209,6 +233,7 @@ impl Door {
 
     fn ended(&mut self, pid: i32) {
         if let Some((number, _)) = self.live.remove(&pid) {
+            let _ = self.watch.send(Told::Ended(number));
             let _ = self.drain.send(Message::End(number, Leaving::Ended(ending_of(pid))));
         }
     }
@@ -225,7 +250,7 @@ impl Door {
 }
 
 /// Program and arguments.
-fn command_of(pid: i32) -> Vec<String> {
+pub fn command_of(pid: i32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     text.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()

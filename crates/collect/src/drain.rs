@@ -92,6 +92,7 @@ impl Drain {
                     process.add(set);
                 }
             }
+            Message::Look(number, fact) => self.spool.fact(Kind::Look, number, &fact),
             Message::End(number, leaving) => self.end(number, leaving),
             Message::Finish => return true,
         }

@@ -10,21 +10,27 @@
 //! - **Reallocation** is two events, in between which the address belongs to nobody.
 //! - **Fork.** The child inherits what was live in its parent at the fork's stamp.
 //!
+//! Memory outside of malloc goes along: [`space`] follows what calls mapped, and [`whose`] gives the rows of a process's
+//! map, each at its time, to who has them.
+//!
 //! Invariant: memory grows with live objects and with threads alive at the same time, not with the
 //! length of the recording.
 //!
 //! Neighbours: [`plan`] reads the facts of the spool; `freehold_trace::Namer` knows addresses.
 
+mod kept;
 mod merge;
 pub mod plan;
+mod space;
 mod waits;
+mod whose;
 
 use crate::error::RecordError;
 use crate::lost::Lost;
 use crate::session::{Outcome, Stage, spool_path};
 use crate::signals;
 use crate::spool::Spool;
-use freehold_trace::{Summary, WriteError, Writer};
+use freehold_trace::{Stacks, Summary, WriteError, Writer};
 use merge::Merge;
 use plan::Plan;
 use std::fs;
@@ -52,6 +58,8 @@ impl From<Finished> for Outcome {
             notes: finished.notes,
             ran: Duration::ZERO,
             finishing: Duration::ZERO,
+            looks: 0,
+            looking: Duration::ZERO,
         }
     }
 }
@@ -138,15 +146,24 @@ fn write(
 ) -> Result<Finished, Stop> {
     let mut writer = Writer::create(output, plan.header())?;
     let merged = Merge::new(spool, plan, &mut writer).and_then(|merge| merge.run(progress));
-    let (anomalies, trie) = match merged {
+    let (anomalies, trie, samples) = match merged {
         Ok(merged) => merged,
         Err(stop) => {
             writer.abandon();
             return Err(stop);
         }
     };
-    if !trie.is_empty() {
-        writer.stacks(&trie.resolve(plan))?;
+    let stacks = if trie.is_empty() { Stacks::default() } else { trie.resolve(plan) };
+    if !stacks.is_empty() {
+        writer.stacks(&stacks)?;
+    }
+    for (process, mut samples) in samples {
+        let Some(known) = plan.processes.get(&process.0) else { continue };
+        for sample in &mut samples {
+            let parts = std::mem::take(&mut sample.parts);
+            sample.parts = whose::name(parts, &stacks, &known.info);
+        }
+        writer.residents(process, &samples)?;
     }
     let mut notes = plan.notes();
     notes.extend(anomalies.notes());

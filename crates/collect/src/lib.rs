@@ -6,6 +6,8 @@
 //!                ▼                              ▼
 //!   door ── gives ring sets, sees ends ──▶ drain ── spool ──▶ finish ── trace
 //!   (thread)                               (thread)  (file)   (after)
+//!     │ began, ends                            ▲
+//!     └──────────────▶ watch (thread) ─────────┘ what processes have in memory
 //! ```
 //!
 //! - [`record`] does all of it; [`finish_spool`] does the last step for a recording whose parent died;
@@ -28,9 +30,12 @@ mod lost;
 mod mapping;
 mod session;
 pub mod signals;
+mod smaps;
 mod socket;
 mod spool;
 mod stacks;
+mod watch;
+mod zeroes;
 
 pub use error::RecordError;
 pub use finish::finish_spool;

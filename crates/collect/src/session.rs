@@ -9,6 +9,7 @@ use crate::mapping::{self, Shared};
 use crate::socket::Listener;
 use crate::spool::facts::FactWriter;
 use crate::spool::{Kind, SpoolWriter};
+use crate::watch::{Cost, Watch};
 use crate::{launch, signals};
 use freehold_record::hello;
 use freehold_record::ring_set::Doorbell;
@@ -104,6 +105,10 @@ pub struct Outcome {
     pub ran: Duration,
     /// What the recorder took after that: to empty the rings and to write the trace.
     pub finishing: Duration,
+    /// How often the map of a process was read.
+    pub looks: u64,
+    /// The processor's time that this took.
+    pub looking: Duration,
 }
 
 /// The spool of a trace.
@@ -152,6 +157,7 @@ struct Running {
     finish: OwnedFd,
     ending: mpsc::Sender<Ending>,
     door: thread::JoinHandle<u32>,
+    cost: Arc<Cost>,
     drain: thread::JoinHandle<SpoolWriter>,
 }
 
@@ -162,6 +168,8 @@ struct Recorded {
     known: Option<Ended>,
     ran: Duration,
     over: Instant,
+    looks: u64,
+    looking: Duration,
     /// Why storing stopped, if it did.
     error: Option<String>,
 }
@@ -175,7 +183,17 @@ fn begin(options: &Options, mut spool: SpoolWriter) -> Result<Running, RecordErr
     let (to_drain, messages) = mpsc::channel();
     let check = if options.check_stacks { hello::CHECK_STACKS } else { 0 };
     let asked = Asked { clock: clock.kind, stacks: options.stacks.number() | check };
-    let door = Door::new(listener, doorbell_fd, asked, to_drain).map_err(setup("epoll"))?;
+    let (to_watch, told) = mpsc::channel();
+    let cost = Arc::new(Cost::default());
+    let watch = Watch {
+        told,
+        drain: to_drain.clone(),
+        clock,
+        cost: Arc::clone(&cost),
+        seen: BTreeMap::new(),
+    };
+    let door = Door::new(listener, doorbell_fd, asked, to_drain, to_watch);
+    let door = door.map_err(setup("epoll"))?;
     let (finish, finish_door) = event_fd().map_err(setup("an event descriptor"))?;
     let (ending, ended) = mpsc::channel();
     signals::catch();
@@ -192,11 +210,12 @@ fn begin(options: &Options, mut spool: SpoolWriter) -> Result<Running, RecordErr
         clock,
         live: BTreeMap::new(),
     };
+    let watch = thread::spawn(move || watch.run());
     let door = thread::spawn(move || {
-        door.serve(root, &finish_door, || ended.recv().unwrap_or(Ending::Unknown))
+        door.serve(root, &finish_door, || ended.recv().unwrap_or(Ending::Unknown), watch)
     });
     let drain = thread::spawn(move || drain.run());
-    Ok(Running { child, started, clock, doorbell, tally, finish, ending, door, drain })
+    Ok(Running { child, started, clock, doorbell, tally, finish, ending, door, cost, drain })
 }
 
 impl Running {
@@ -226,7 +245,9 @@ impl Running {
             Ok(spool) => close(spool, &self.clock),
             Err(_) => (None, Some("the drain failed".to_owned())),
         };
-        Recorded { ended, processes, known, ran, over, error }
+        let looks = self.cost.looks.load(Ordering::Relaxed);
+        let looking = Duration::from_nanos(self.cost.ns.load(Ordering::Relaxed));
+        Recorded { ended, processes, known, ran, over, looks, looking, error }
     }
 }
 
@@ -245,7 +266,18 @@ impl Recorded {
         notes.extend(finished.notes);
         let (summary, lost) = (finished.summary, finished.lost);
         let (ran, finishing) = (self.ran, self.over.elapsed());
-        Outcome { ended: Some(self.ended), summary, lost, notes, incomplete, ran, finishing }
+        let (looks, looking) = (self.looks, self.looking);
+        Outcome {
+            ended: Some(self.ended),
+            summary,
+            lost,
+            notes,
+            incomplete,
+            ran,
+            finishing,
+            looks,
+            looking,
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Kind {
     RawEvents = 7,
     /// Events of a thread, as they lie in the ring.
     PlainEvents = 8,
+    /// What a process had in memory.
+    Look = 9,
 }
 
 impl Kind {
@@ -113,6 +115,7 @@ impl BlockHead {
             3 => Kind::Events,
             4 => Kind::End,
             5 => Kind::Clock,
+            9 => Kind::Look,
             6 => Kind::Finish,
             7 => Kind::RawEvents,
             8 => Kind::PlainEvents,

@@ -85,6 +85,13 @@ pub unsafe trait Machine {
         None
     }
 
+    /// How much memory the process may still take before the system takes it back or ends the process; `None`: nobody has
+    /// set a limit, or nobody knows it. What the system could do without (copies of files) is free. Takes some tens of
+    /// microseconds.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+
     /// What the malloc on this machine decides by. Constant. Only a simulated machine says anything else than what ships.
     #[inline(always)]
     fn decisions(&self) -> &'static Decisions {
@@ -146,7 +153,7 @@ pub trait Nodes {
     }
 }
 
-/// What a node has, in bytes.
+/// What a node has, or what a process may have, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
     /// Not in use, or in use for copies of files that nobody needs.

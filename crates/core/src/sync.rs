@@ -62,13 +62,15 @@ impl Lock {
         self.word.compare_exchange(FREE, holder, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the lock. For who holds several; other code uses [`Lock::with`].
+    /// Takes the lock; whether it had to wait. For who holds several; other code uses [`Lock::with`].
     #[inline]
-    pub fn lock(&self, machine: &impl Machine) {
+    pub fn lock(&self, machine: &impl Machine) -> bool {
         let holder = held_by(machine);
-        if !self.try_lock(holder) {
+        let free = self.try_lock(holder);
+        if !free {
             self.lock_slow(machine, holder);
         }
+        !free
     }
 
     #[cold]

@@ -36,8 +36,8 @@ pub static OPTIONS: [OptionRow; 9] = [
     OptionRow {
         name: c"FREEHOLD_LIMIT",
         default: "none",
-        values: "none, or bytes from 1M, as 500M or 2G",
-        sentence: "Refuse requests (null, ENOMEM, bad_alloc) once the heap holds so much.",
+        values: "none, auto, or bytes from 1M, as 500M or 2G",
+        sentence: "Refuse requests (null, ENOMEM, bad_alloc) once the heap holds so much; auto follows the limits of the container, and gives memory back at once where little is left.",
         apply: limit,
     },
     OptionRow {
@@ -174,8 +174,13 @@ fn nodes(value: &[u8]) -> bool {
 }
 
 fn limit(value: &[u8]) -> bool {
-    if value == b"none" {
-        return true;
+    match value {
+        b"none" => return true,
+        b"auto" => {
+            HEAP.follow_machine();
+            return true;
+        }
+        _ => {}
     }
     let Some(bytes) = size(value).filter(|&bytes| bytes >= 1 << 20) else { return false };
     HEAP.set_limit(bytes);

@@ -24,7 +24,7 @@ const RUNS: (u64, u64) = (2, 5);
 pub struct Plan<'a> {
     /// The trace.
     pub trace: &'a Trace,
-    /// Which process; `None` for the one with most events.
+    /// Which process; `None` for the one with the most memory.
     pub process: Option<ProcessId>,
     /// On what.
     pub selection: &'a Selection,
@@ -95,7 +95,13 @@ pub fn run(
     progress: &mut dyn FnMut(Stage, u64, u64),
     interrupted: &AtomicBool,
 ) -> Result<Found, CompareError> {
-    let process = plan.process.or_else(|| simulate::busiest(plan.trace));
+    let process = match plan.process {
+        Some(process) => Some(process),
+        None => {
+            let mut told = |done, total| progress(Stage::Survey, done, total);
+            simulate::heaviest(plan.trace, &mut told, interrupted)?
+        }
+    };
     let process = process.ok_or(CompareError::NoProcess)?;
     let survey = simulate::survey(
         plan.trace,

@@ -18,7 +18,7 @@ mod curve;
 mod figures;
 mod frees_between;
 mod histogram;
-mod live;
+pub(crate) mod live;
 mod process;
 mod size_by_lifetime;
 #[cfg(test)]
@@ -45,7 +45,7 @@ use std::thread;
 use total::Total;
 
 /// Raised when a field of the JSON changes its meaning.
-pub const PROFILE_SCHEMA: u32 = 1;
+pub const PROFILE_SCHEMA: u32 = 2;
 
 /// Events between two looks at the stop flag.
 const STRIDE: u64 = 1 << 18;

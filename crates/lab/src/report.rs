@@ -1,11 +1,11 @@
 //! `report.html`: the answer first, then every figure behind it, in one file that asks nobody.
 //!
-//! Invariant: the page needs no network and no script. All styles and drawings are inline, its
-//! content policy forbids everything else, and whatever comes from outside (names of programs,
+//! Invariant: the page needs no network, and says everything without its one script, which makes the flame graph and the timeline of
+//! `who` movable. Styles, drawings and script are inline, its content policy forbids everything else, and whatever comes from outside (names of programs,
 //! of libraries) passes through [`html::Escaped`]. What was measured and what was simulated is
 //! never drawn on one axis.
 //!
-//! Neighbours: `verdict` finds the words, `ranking` the tables (which `terminal` prints too),
+//! Neighbours: `answer` finds the words, `ranking` the tables (which `terminal` prints too),
 //! `lines`, `latency`, `dots` and `heat` draw; `scale` knows axes.
 
 mod dots;
@@ -23,17 +23,21 @@ pub(crate) mod sheet;
 #[cfg(test)]
 pub(crate) mod sound;
 mod terminal;
-mod verdict;
+mod who;
 
 pub use heat::HeatMap;
-pub use terminal::{MOST_COLUMNS, tables};
-pub use verdict::{Phrase, Verdict};
+pub use terminal::{MOST_COLUMNS, answer, tables};
 
+use crate::answer::{self, Answer, Sentence};
 use crate::human;
 use crate::results::{Circumstances, Document, Kind, Outcome, ProcessFacts};
+use crate::sites::Sites;
 use html::{Cell, Escaped, Figure};
 use ranking::Ranking;
 use std::fmt::Write;
+
+/// Processes listed, those with the most memory.
+const MOST_PROCESSES: usize = 200;
 
 /// Everything the report tells.
 pub struct Story<'a> {
@@ -43,6 +47,10 @@ pub struct Story<'a> {
     pub circumstances: &'a Circumstances,
     /// Objects by size and lifetime, where the trace was analysed.
     pub lifetimes: Option<&'a HeatMap>,
+    /// The sites, where the trace has call stacks.
+    pub sites: Option<&'a Sites>,
+    /// What there is, who has it, what to do.
+    pub answer: &'a Answer,
     /// The command that made this report.
     pub command: &'a str,
     /// The trace file as commands should name it.
@@ -60,6 +68,9 @@ impl Story<'_> {
         self.head(&mut out);
         self.answer(&mut out);
         out.push_str("<main>");
+        if let Some(sites) = self.sites.filter(|sites| sites.total.allocations > 0) {
+            who::write(&mut out, sites, &format!("freehold info {} --json", self.trace_file));
+        }
         self.ranking(&mut out);
         over_time::write(&mut out, self);
         self.calls(&mut out);
@@ -81,8 +92,12 @@ impl Story<'_> {
     }
 
     fn program_name(&self) -> String {
-        let command = self.document.trace.command.join(" ");
-        if command.is_empty() { self.trace_file.to_owned() } else { command }
+        let trace = &self.document.trace;
+        match trace.title() {
+            Some(title) => title.to_owned(),
+            None if trace.command.is_empty() => self.trace_file.to_owned(),
+            None => trace.command.join(" "),
+        }
     }
 
     fn head(&self, out: &mut String) {
@@ -93,6 +108,7 @@ impl Story<'_> {
             heading: &lines::shortened(&name, 240),
             facts: &self.in_short(),
             style: "",
+            scripts: self.sites.is_some(),
         }
         .write(out);
     }
@@ -110,23 +126,14 @@ impl Story<'_> {
     }
 
     fn answer(&self, out: &mut String) {
-        let verdict = Verdict::of(&self.document.results);
-        out.push_str("<section class=\"answer\" aria-label=\"The answer\">");
-        let sentences = [&verdict.measured, &verdict.simulated];
-        if sentences.iter().all(|sentence| sentence.is_empty()) {
-            out.push_str("<p>Nothing could replay this trace; the notes below say why.</p>");
+        out.push_str("<section class=\"answer\" aria-label=\"The answer\"><dl>");
+        for (heading, sentences) in self.answer.parts().iter().filter(|part| !part.1.is_empty()) {
+            let _ = write!(out, "<dt>{heading}</dt>");
+            sentences.iter().for_each(|sentence| said(out, "dd", sentence));
         }
-        for sentence in sentences.into_iter().filter(|sentence| !sentence.is_empty()) {
-            out.push_str("<p>");
-            for phrase in sentence {
-                let text = Escaped(&phrase.text);
-                let _ = if phrase.strong {
-                    write!(out, "<b>{text}</b>")
-                } else {
-                    write!(out, "{text}")
-                };
-            }
-            out.push_str("</p>");
+        out.push_str("</dl>");
+        if self.document.results.is_empty() {
+            out.push_str("<p>Nothing could replay this trace; the notes below say why.</p>");
         }
         let _ = write!(out, "<p class=\"fine\">{}</p></section>", Escaped(&self.how_known()));
         self.warnings(out);
@@ -203,7 +210,7 @@ impl Story<'_> {
 
     fn ranking(&self, out: &mut String) {
         out.push_str(
-            "<h2 id=\"ranking\">Ranking</h2><p>The best of each column is marked. Allocators come \
+            "<h2 id=\"ranking\">Ranking</h2><p>The best of each column is marked; of times and peaks that are measured, only who is apart from all others. Allocators come \
              in the order of time, policies in the order of memory.</p>",
         );
         self.ranking_of(
@@ -213,6 +220,11 @@ impl Story<'_> {
             "Resident memory beyond the replayer's own, and the time of all calls together. \
              “± runs” is half the distance between the fastest and the slowest run.",
         );
+        // Without allocators the answer says it.
+        let best = answer::choice::policies(&self.of_kind(Kind::Policy));
+        if let Some(best) = best.filter(|_| !self.of_kind(Kind::Allocator).is_empty()) {
+            said(out, "p", &best);
+        }
         self.ranking_of(
             out,
             Kind::Policy,
@@ -297,23 +309,27 @@ impl Story<'_> {
 
     fn processes(&self, out: &mut String, command: &str) {
         let trace = &self.document.trace;
-        let mut busiest: Vec<&ProcessFacts> = trace.processes.iter().collect();
-        busiest.sort_by_key(|p| (std::cmp::Reverse(p.events), p.process));
-        busiest.truncate(20);
+        let mut most: Vec<&ProcessFacts> = trace.processes.iter().collect();
+        most.sort_by_key(|p| (std::cmp::Reverse((p.peak_bytes, p.events)), p.process));
+        most.truncate(MOST_PROCESSES);
         let row = |process: &&ProcessFacts| {
             let chosen = process.process == trace.process;
-            let name =
-                format!("P{}{}", process.process, if chosen { " (this report)" } else { "" });
+            let name = format!("P{} {}", process.process, process.name());
+            let name = if chosen { name + " (this report)" } else { name };
+            let bytes = |most: Option<u64>| Cell::text(most.map_or("".to_owned(), human::bytes));
             vec![
                 Cell { note: Some(process.command.join(" ")), ..Cell::text(name) },
                 Cell::text(process.threads.to_string()),
                 Cell::text(human::exact(process.events)),
+                bytes(process.peak_bytes),
+                bytes(process.peak_resident),
             ]
         };
-        let rows: Vec<_> = busiest.iter().map(row).collect();
+        let rows: Vec<_> = most.iter().map(row).collect();
         let mut table = String::new();
-        let heads = ["process", "threads", "events"].map(String::from);
-        html::table(&mut table, "The busiest processes of the trace", &heads, &rows);
+        let heads = ["process", "threads", "events", "malloc at most", "resident at most"];
+        let heads = heads.map(String::from);
+        html::table(&mut table, "The processes of the trace with the most memory", &heads, &rows);
         Figure {
             id: "processes",
             title: "Processes",
@@ -363,6 +379,16 @@ const MALLOC_KNOWN: &str = "Freehold's malloc is simulated, too, but it is the s
 const MALLOC_LEAD: &str = "The shipped code on a simulated machine: exact, but not to be ranked with policies. A policy's memory is the \
                            extent of its region, without pages and caches; this is resident memory, which has both, and of which pages \
                            are given back. The columns from “inside blocks” on say where the memory at the peak is that no object has.";
+
+/// A sentence as an element of that name.
+fn said(out: &mut String, tag: &str, sentence: &Sentence) {
+    let _ = write!(out, "<{tag}>");
+    for phrase in sentence {
+        let text = Escaped(&phrase.text);
+        let _ = if phrase.strong { write!(out, "<b>{text}</b>") } else { write!(out, "{text}") };
+    }
+    let _ = write!(out, "</{tag}>");
+}
 
 fn tile(out: &mut String, name: &str, value: &str, note: &str) {
     let note = Escaped(note);

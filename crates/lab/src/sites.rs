@@ -1,9 +1,10 @@
-//! Who has the memory: the places in a program that allocate, by what they held at the peak, never freed, and threw away
-//! at once.
+//! Who has the memory: the places in a program that allocate, and everything that is said of them.
 //!
-//! A *site* is the innermost function of a call stack that is not an allocator's own (`malloc`, `operator new`,
-//! `std::allocator` and their like are folded: [`fold`]), with its line. One pass over the events of a process counts by
-//! call stack ([`count`]); stacks of one site are then added up.
+//! A *site* is the innermost function of a call stack that the programmer wrote, with its line: allocators and standard libraries are folded
+//! into their callers ([`fold`]). One pass over the events of a process counts by site ([`count`]); what
+//! a site held over time and how long its objects lived is [`life`]'s, which pages they keep [`pages`]', what lies outside of malloc
+//! [`outside`]'s; [`names`] prints functions.
+//! `info`, `compare`, the report, `diff` and the exports all read the one [`Sites`].
 //!
 //! Conventions. Bytes are bytes asked for; a reallocation moves an object to the site that reallocated it. *At the peak*
 //! is the moment at which `freehold info` finds the peak of live bytes. *Temporary* is an object that its thread frees
@@ -13,20 +14,25 @@
 
 mod count;
 mod fold;
+mod life;
+mod names;
+mod outside;
+mod pages;
 #[cfg(test)]
 mod tests;
+mod tree;
 
-pub use count::Counts;
+pub use count::{BRIEF, Counts};
+pub use life::{MOMENTS, Trend};
+pub use names::short;
+pub use outside::Outside;
+pub use tree::{Branch, Bytes, MEASURES};
 
 use count::Counting;
-use fold::Folded;
-use freehold_trace::{Damage, ProcessId, ReadError, StackId, Stacks, Trace};
-use rustc_hash::FxHashMap;
+use fold::{Around, Folding, Function};
+use freehold_trace::{Damage, ProcessId, ProcessInfo, ReadError, StackId, Stacks, Trace};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Sites listed of each kind.
-pub const MOST_SITES: usize = 100;
 
 /// A place that allocates.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -37,31 +43,130 @@ pub struct Site {
     pub place: Option<String>,
     /// The module.
     pub module: Option<String>,
+    /// What it called, if that was a library's function and not an allocator.
+    pub via: Option<String>,
     /// What it did.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The callers of the stack by which most of these bytes came, the next one first, by function and place.
+    /// Its part of what was held at the peak, 0 to 1.
+    pub share: f64,
+    /// Whether what it holds grows until the process ends.
+    pub trend: Trend,
+    /// Half of its objects that were freed lived no longer, seconds (or events, where the trace has no times).
+    pub median_life_s: Option<f64>,
+    /// What it held at the end of each of [`MOMENTS`] parts of the process's time.
+    pub held: Vec<u64>,
+    /// The callers of the stack by which most of its bytes came, the next one first, by function and place.
     pub callers: Vec<String>,
     /// The callers further out are unknown.
     pub cut: bool,
 }
 
+impl Site {
+    /// Function and line as they are printed: `grow (cache.cc:12)`.
+    pub fn text(&self) -> String {
+        text(&self.function, self.place.as_deref())
+    }
+
+    /// The most that it held at the end of any moment, or at the peak.
+    pub fn most_held(&self) -> u64 {
+        self.held.iter().copied().max().unwrap_or(0).max(self.counts.peak_bytes)
+    }
+}
+
+/// A function and where it stands, as they are printed: the last two parts of the path will do.
+fn text(function: &str, place: Option<&str>) -> String {
+    match place {
+        Some(place) => format!("{} ({})", short(function), short_place(place)),
+        None => short(function).into_owned(),
+    }
+}
+
+/// A file's name and line without its folders.
+pub fn short_place(place: &str) -> &str {
+    place.rsplit('/').next().unwrap_or(place)
+}
+
 /// The sites of a process.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Sites {
     /// The process.
     pub process: u32,
     /// All of it.
     pub total: Counts,
-    /// Those that held most at the peak.
-    pub peak: Vec<Site>,
-    /// Those that hold most at the end.
-    pub leaked: Vec<Site>,
-    /// Those that made most objects that were freed at once.
-    pub temporary: Vec<Site>,
+    /// Most bytes that it had in memory at a look and that are no file's; at least those of malloc at the peak.
+    pub whole_bytes: u64,
+    /// When the pages were seen that sites keep; none where they are those of a model.
+    pub kept_s: Option<f64>,
+    /// When its peak was, seconds from the beginning of the trace.
+    pub peak_s: f64,
+    /// From its first event to its last, seconds.
+    pub seconds: f64,
+    /// Every site, that which held most at the peak first.
+    pub sites: Vec<Site>,
+    /// Memory outside of malloc, the most resident first; and malloc's, as its pages are.
+    pub outside: Vec<Outside>,
+    /// The call stacks, for a flame graph.
+    #[serde(skip)]
+    pub tree: Branch,
     /// What of the call stacks could not be read. (That of the events is told by the profile.)
     #[serde(skip)]
     pub damage: Vec<Damage>,
+}
+
+impl Sites {
+    /// The sites that have any of something, that which has most first.
+    pub fn most(&self, what: impl Fn(&Counts) -> u64) -> Vec<&Site> {
+        let mut all: Vec<&Site> = self.sites.iter().filter(|s| what(&s.counts) > 0).collect();
+        all.sort_by_key(|site| std::cmp::Reverse(what(&site.counts)));
+        all
+    }
+}
+
+/// Where a site is, to find it again in the same trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    function: String,
+    place: Option<String>,
+    module: Option<String>,
+}
+
+#[cfg(test)]
+impl Place {
+    /// Of a function of which nothing else is known.
+    pub(crate) fn named(function: &str) -> Place {
+        Place { function: function.into(), place: None, module: None }
+    }
+}
+
+impl Site {
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        let Site { function, place, module, .. } = self.clone();
+        Place { function, place, module }
+    }
+}
+
+/// The sites of call stacks.
+pub(crate) struct SitesOf(Folding);
+
+impl SitesOf {
+    pub(crate) fn new(stacks: &Stacks) -> SitesOf {
+        SitesOf(Folding::new(stacks))
+    }
+
+    /// The number of a site; none where no stack is of it.
+    pub(crate) fn number(&self, place: &Place) -> Option<u32> {
+        (0..self.0.sites() as u32).find(|&number| {
+            let Function { name, place: at, module } = self.0.function(number);
+            (name, at, module) == (&place.function, &place.place, &place.module)
+        })
+    }
+
+    /// Whose stack it is.
+    pub(crate) fn of(&self, stack: StackId) -> u32 {
+        self.0.site(stack)
+    }
 }
 
 /// Looks for the sites of a process. `None` when `stop` was raised.
@@ -71,75 +176,93 @@ pub struct Sites {
 pub fn sites(
     trace: &Trace,
     process: ProcessId,
+    progress: &mut dyn FnMut(u64, u64),
     stop: &AtomicBool,
 ) -> Result<Option<Sites>, ReadError> {
-    let (stacks, damage) = trace.stacks()?;
+    let (stacks, mut damage) = trace.stacks()?;
+    let folding = Folding::new(&stacks);
+    let unseen = ProcessInfo::unseen(process);
+    let info = trace.process(process).unwrap_or(&unseen);
     let mut records = trace.records_of(process)?;
-    let inherited = trace.process(process).map_or(0, |info| info.inherited_bytes);
-    let mut counting = Counting::new(inherited);
+    let mut counting = Counting::new(&folding, info);
+    let expected = trace.events_of(process);
     while let Some(run) = records.next_run()? {
         counting.see(&run);
+        progress(records.given(), expected);
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
     }
-    let by_stack = counting.finish();
-    Ok(Some(Sites { damage, ..Summing::new(&stacks, &by_stack).finish(process) }))
+    counting.finish();
+    let outside = outside::outside(trace, &stacks, &folding, info)?;
+    if let Some(kept) = &outside.kept {
+        counting.keep(&kept.kept);
+    }
+    damage.extend(outside.damage);
+    let total = counting.sites.iter().fold(Counts::default(), |sum, tally| sum + tally.counts);
+    let second = 1.0 / trace.header().ticks_per_second.max(1) as f64;
+    let seconds = info.last.0.saturating_sub(info.first.0) as f64 * second;
+    Ok(Some(Sites {
+        process: process.0,
+        total,
+        whole_bytes: outside.private_bytes.max(total.peak_bytes),
+        kept_s: outside.kept.as_ref().map(|kept| kept.tick.0 as f64 * second),
+        peak_s: counting.peak_tick.0 as f64 * second,
+        seconds,
+        sites: listed(&stacks, &folding, &counting, (second, seconds)),
+        outside: outside.found,
+        tree: tree::tree(&stacks, &counting.stacks),
+        damage,
+    }))
 }
 
-/// Stacks being added up to sites.
-struct Summing<'a> {
-    stacks: &'a Stacks,
-    by_stack: &'a FxHashMap<StackId, Counts>,
-    /// The stacks of each site.
-    by_site: FxHashMap<Folded, Vec<StackId>>,
-}
-
-impl<'a> Summing<'a> {
-    fn new(stacks: &'a Stacks, by_stack: &'a FxHashMap<StackId, Counts>) -> Self {
-        let mut by_site: FxHashMap<Folded, Vec<StackId>> = FxHashMap::default();
-        for &stack in by_stack.keys() {
-            by_site.entry(fold::site(stacks, stack)).or_default().push(stack);
-        }
-        Summing { stacks, by_stack, by_site }
-    }
-
-    fn finish(&self, process: ProcessId) -> Sites {
-        let total = self.by_stack.values().fold(Counts::default(), |sum, counts| sum + *counts);
-        Sites {
-            process: process.0,
-            total,
-            peak: self.most(|counts| counts.peak_bytes),
-            leaked: self.most(|counts| counts.leaked_bytes),
-            temporary: self.most(|counts| counts.temporary),
-            damage: Vec::new(),
+/// The sites that did anything, in order.
+fn listed(
+    stacks: &Stacks,
+    folding: &Folding,
+    counting: &Counting<'_>,
+    (second, seconds): (f64, f64),
+) -> Vec<Site> {
+    // The stack of each site by which most came: held at the peak, or else asked for.
+    let mut heaviest: Vec<Option<((u64, u64), StackId)>> = vec![None; folding.sites()];
+    for &(stack, bytes) in &counting.stacks {
+        let most = &mut heaviest[folding.site(stack) as usize];
+        let amount = (bytes.peak, bytes.allocated);
+        if most.is_none_or(|(before, other)| (amount, other) > (before, stack)) {
+            *most = Some((amount, stack));
         }
     }
-
-    /// The sites that have most of something.
-    fn most(&self, what: impl Fn(&Counts) -> u64) -> Vec<Site> {
-        let mut all: Vec<(u64, &Folded, Counts)> = self
-            .by_site
-            .iter()
-            .map(|(folded, stacks)| {
-                let counts = stacks.iter().map(|stack| self.by_stack[stack]);
-                let counts = counts.fold(Counts::default(), |sum, counts| sum + counts);
-                (what(&counts), folded, counts)
-            })
-            .filter(|(amount, ..)| *amount > 0)
-            .collect();
-        // Of equals, in the order of their names: the same trace gives the same list.
-        all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-        all.truncate(MOST_SITES);
-        all.into_iter().map(|(_, folded, counts)| self.site(folded, counts, &what)).collect()
+    let peak: u64 = counting.sites.iter().map(|tally| tally.counts.peak_bytes).sum();
+    let end = life::before_the_end(&counting.made, &counting.freed);
+    let awake = life::awake(&counting.made[..end], seconds / MOMENTS as f64);
+    let of_awake = |all: &[u64]| awake.iter().filter_map(|&at| all.get(at).copied()).collect();
+    let made: Vec<u64> = of_awake(&counting.made);
+    let work = life::work(&made);
+    let mut sites: Vec<Site> = Vec::new();
+    for (number, (tally, heaviest)) in counting.sites.iter().zip(&heaviest).enumerate() {
+        let Some((_, stack)) = *heaviest else { continue };
+        let function = folding.function(number as u32);
+        let Around { callers, via, cut } = fold::around(stacks, stack, function);
+        let line = |f: &Function| text(&f.name, f.place.as_deref());
+        sites.push(Site {
+            function: function.name.clone(),
+            place: function.place.clone(),
+            module: function.module.clone(),
+            via: via.map(|via| short(&via.name).into_owned()),
+            counts: tally.counts,
+            share: tally.counts.peak_bytes as f64 / peak.max(1) as f64,
+            trend: life::trend(&of_awake(tally.life.held()), work),
+            median_life_s: tally.life.median_ticks().map(|ticks| (ticks * second).min(seconds)),
+            held: tally.life.held().to_vec(),
+            callers: callers.iter().map(line).collect(),
+            cut,
+        });
     }
-
-    fn site(&self, folded: &Folded, counts: Counts, what: &impl Fn(&Counts) -> u64) -> Site {
-        let stacks = self.by_site.get(folded).map_or(&[][..], Vec::as_slice);
-        let most = |stack: &&StackId| (what(&self.by_stack[*stack]), std::cmp::Reverse(**stack));
-        let heaviest = stacks.iter().max_by_key(most).copied().unwrap_or_default();
-        let (callers, cut) = fold::callers(self.stacks, heaviest);
-        let Folded { function, place, module } = folded.clone();
-        Site { function, place, module, counts, callers, cut }
-    }
+    // Of equals, in the order of their names: the same trace gives the same list.
+    let order =
+        |site: &Site| std::cmp::Reverse((site.counts.peak_bytes, site.counts.allocated_bytes));
+    sites.sort_by(|a, b| {
+        order(a).cmp(&order(b)).then_with(|| (&a.function, &a.place).cmp(&(&b.function, &b.place)))
+    });
+    sites
 }

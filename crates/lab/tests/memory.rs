@@ -2,7 +2,7 @@
 //! trace: the same program, ten times as long, must not need more. (Traces of up to 1 GB:
 //! `bench/results/replay-memory.md`.)
 
-use freehold_lab::{profile, simulate};
+use freehold_lab::{profile, simulate, sites};
 use freehold_trace::{
     Event, Header, ObjectId, ProcessId, Record, Request, ThreadId, Tick, Trace, Writer,
 };
@@ -37,6 +37,7 @@ fn child() {
     let calm = AtomicBool::new(false);
     profile::profile(&trace, None, &mut |_| true, &mut |_, _| (), &calm).unwrap();
     let process = ProcessId(0);
+    sites::sites(&trace, process, &mut |_, _| (), &calm).unwrap();
     let survey = simulate::survey(&trace, process, &mut |_, _| (), &calm).unwrap();
     let options = simulate::Options { process, limit: None };
     simulate::replay(&trace, &survey, &["good-fit"], options, &mut |_, _| (), &calm).unwrap();

@@ -4,6 +4,7 @@
 //! can run before constructors, inside `free`, and in a forked child. Hence bare system calls.
 #![no_std]
 
+mod container;
 pub mod copied;
 mod elsewhere;
 mod nodes;
@@ -15,7 +16,7 @@ pub use elsewhere::Elsewhere;
 
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use freehold_core::machine::{Machine, Nodes};
+use freehold_core::machine::{Machine, Nodes, Room};
 use freehold_core::place::{NodeSet, Path};
 use nodes::Memories;
 use syscall::{Number, call};
@@ -187,6 +188,10 @@ impl Linux {
 unsafe impl Machine for Linux {
     fn page_size(&self) -> usize {
         1 << (PAGE_SHIFT.wrapping_add(KNOWN.page_shift.load(Ordering::Relaxed)) & 63)
+    }
+
+    fn room(&self) -> Option<Room> {
+        container::room()
     }
 
     /// A debugger writes what nobody can read into its core file, too (as zeros: 1 TiB), unless it is told.

@@ -4,9 +4,9 @@ use crate::syscall::{Number, call};
 
 /// Bytes of a file that are read: what we want of a node's `meminfo` is in the first 500. Few, for they lie on the
 /// stack of whoever allocates.
-const MOST: usize = 1024;
-/// Bytes of a name, the zero at its end included.
-const NAME: usize = 64;
+pub const MOST: usize = 1024;
+/// Bytes of a name, the zero at its end included: a control group's is the longest.
+const NAME: usize = 320;
 const FOLDER: &[u8] = b"/sys/devices/system/node/";
 const AT_FDCWD: usize = -100isize as usize;
 const READ_ONLY_CLOSED_ON_EXEC: usize = 0o2_000_000;
@@ -20,7 +20,7 @@ pub struct SmallFile {
 impl SmallFile {
     /// Reads a file about all nodes; `None` when that cannot be done.
     pub fn of_nodes(name: &[u8]) -> Option<SmallFile> {
-        SmallFile::read([FOLDER, name, b""])
+        SmallFile::of_parts([FOLDER, name, b""])
     }
 
     /// Reads a file about one node, below 100.
@@ -30,15 +30,16 @@ impl SmallFile {
         let mut folder = [0; 2 + 5];
         let mut parts = b"node".iter().chain(number).chain(b"/");
         let len = folder.iter_mut().zip(&mut parts).map(|(to, from)| *to = *from).count();
-        SmallFile::read([FOLDER, folder.get(..len)?, name])
+        SmallFile::of_parts([FOLDER, folder.get(..len)?, name])
     }
 
-    /// Reads a file, by a path of less than 64 bytes.
+    /// Reads a file by its path.
     pub fn at(path: &[u8]) -> Option<SmallFile> {
-        SmallFile::read([path, b"", b""])
+        SmallFile::of_parts([path, b"", b""])
     }
 
-    fn read(parts: [&[u8]; 3]) -> Option<SmallFile> {
+    /// Reads a file, by the parts of a path of less than 320 bytes.
+    pub fn of_parts(parts: [&[u8]; 3]) -> Option<SmallFile> {
         let mut name = [0; NAME];
         let all = parts.iter().flat_map(|part| part.iter());
         // The last byte stays zero.
@@ -54,7 +55,8 @@ impl SmallFile {
         Some(file)
     }
 
-    fn text(&self) -> &[u8] {
+    /// What was read.
+    pub fn text(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
     }
 

@@ -28,6 +28,8 @@ pub const IMAGE: u32 = 1;
 pub const FORK: u32 = 2;
 /// A known process has more threads than rings.
 pub const MORE: u32 = 3;
+/// A known process is about to end: the parent looks at its memory and hangs up, which is the answer.
+pub const LAST: u32 = 4;
 
 /// What the program says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +41,7 @@ pub struct Hello {
     pub layout: u32,
     /// From the environment.
     pub key: [u8; KEY_BYTES],
-    /// [`IMAGE`], [`FORK`] or [`MORE`].
+    /// [`IMAGE`], [`FORK`], [`MORE`] or [`LAST`].
     pub what: u32,
     /// Number of the process that forked, or of this one; [`NOBODY`] for [`IMAGE`].
     pub process: u32,

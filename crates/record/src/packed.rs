@@ -80,11 +80,14 @@ pub enum Kind {
     Stack = 14,
     /// Two words that belong to the [`Kind::Stack`] before.
     Data = 15,
+    /// Memory outside of malloc came or went at `address`. Its bytes and, as slack, its flags ([`MAP_FILE`] …) stand in the
+    /// [`Kind::Wide`] before, which it always has.
+    Map = 16,
 }
 
 impl Kind {
     /// Every kind, by its number less one.
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
         Kind::Malloc,
         Kind::Calloc,
         Kind::Aligned,
@@ -100,6 +103,7 @@ impl Kind {
         Kind::Access,
         Kind::Stack,
         Kind::Data,
+        Kind::Map,
     ];
 
     /// The kind of this number.
@@ -112,6 +116,25 @@ impl Kind {
         (self as u8) <= Kind::NewArray as u8
     }
 }
+
+/// [`Kind::Map`]: it shows a file.
+pub const MAP_FILE: u64 = 1;
+/// Other processes see what is written there.
+pub const MAP_SHARED: u64 = 2;
+/// It may be executed.
+pub const MAP_CODE: u64 = 4;
+/// It was asked for as a stack.
+pub const MAP_STACK: u64 = 8;
+/// Huge pages were asked for.
+pub const MAP_HUGE: u64 = 16;
+/// Addresses only.
+pub const MAP_RESERVED: u64 = 32;
+/// By `brk` or `sbrk`.
+pub const MAP_BREAK: u64 = 64;
+/// The recorder's own.
+pub const MAP_RECORDER: u64 = 128;
+/// It is gone: only this flag is set.
+pub const MAP_GONE: u64 = 1 << 15;
 
 /// What a [`Kind::Stack`] says, by its slack. The stack said last is that of every event after it that has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,6 +250,11 @@ impl Packed {
         Packed::new(Kind::Access, object, slack, offset << 1 | write as u64, tick)
     }
 
+    /// Memory outside of malloc: the two events that tell of it.
+    pub const fn map(address: u64, bytes: u64, flags: u64, tick: u64) -> [Packed; 2] {
+        [Packed::wide(bytes, flags, 0), Packed::new(Kind::Map, address, 0, 0, tick)]
+    }
+
     /// The whole tick.
     pub const fn clock(tick: u64) -> Packed {
         Packed((Kind::Clock as u64) << ADDRESS_BITS, tick)
@@ -306,7 +334,7 @@ mod tests {
             assert_eq!(Kind::from_number(kind as u8), Some(kind));
         }
         assert_eq!(Kind::from_number(0), None);
-        assert_eq!(Kind::from_number(16), None);
+        assert_eq!(Kind::from_number(17), None);
     }
 
     #[test]
@@ -345,6 +373,14 @@ mod tests {
         }
         assert_eq!((new.data(), Stack::Unknown.data()), (2, 0));
         assert_eq!(Stack::Module { build_id: 20, path: 9 }.data(), 2 + 3);
+    }
+
+    #[test]
+    fn memory_outside_of_malloc_takes_two_events() {
+        let [wide, map] = Packed::map(0x7fff_0000_1000, 1 << 46, MAP_GONE, 77);
+        assert_eq!((wide.kind(), wide.1, wide.wide_slack()), (Some(Kind::Wide), 1 << 46, MAP_GONE));
+        assert_eq!((map.kind(), map.address()), (Some(Kind::Map), 0x7fff_0000_1000));
+        assert_eq!(map.low_tick(), 77);
     }
 
     #[test]

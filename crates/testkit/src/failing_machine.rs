@@ -2,7 +2,7 @@
 //! a commit or purge outside what it reserved, or a purge of what was never committed.
 
 use crate::nodes::FakeNodes;
-use freehold_core::machine::{Machine, Nodes};
+use freehold_core::machine::{Machine, Nodes, Room};
 use freehold_core::malloc::units::BANK;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
@@ -42,6 +42,8 @@ pub struct FailingMachine {
     purged: RefCell<BTreeSet<usize>>,
     /// Bytes that were moved by page.
     relocated: Cell<usize>,
+    /// Bytes of written pages that its container allows.
+    limit: Cell<Option<usize>>,
 }
 
 impl Default for FailingMachine {
@@ -59,6 +61,7 @@ impl Default for FailingMachine {
             dumped: RefCell::default(),
             purged: RefCell::default(),
             relocated: Cell::default(),
+            limit: Cell::default(),
         }
     }
 }
@@ -124,6 +127,12 @@ impl FailingMachine {
     pub fn dumped_stretches(&self) -> usize {
         let dumped = self.dumped.borrow();
         dumped.iter().filter(|page| !dumped.contains(&(**page - self.page))).count()
+    }
+
+    /// The same machine in a container that allows so many bytes of written pages; it says so, and allows more.
+    pub fn with_limit(self, bytes: usize) -> FailingMachine {
+        self.limit.set(Some(bytes));
+        self
     }
 
     /// How many pages hold anything but zeroes.
@@ -205,6 +214,12 @@ unsafe impl Machine for FailingMachine {
         let at = start.expose_provenance();
         self.reservations.borrow_mut().push(Reservation { at, len, whole, layout });
         start
+    }
+
+    fn room(&self) -> Option<Room> {
+        let limit = self.limit.get().filter(|_| !self.refuses())?;
+        let free = limit.saturating_sub(self.written_pages() * self.page);
+        Some(Room { free: free as u64, capacity: limit as u64 })
     }
 
     fn nodes(&self) -> Option<&dyn Nodes> {

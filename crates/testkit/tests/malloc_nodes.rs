@@ -125,6 +125,33 @@ proptest! {
     }
 }
 
+/// Blocks of slabs that the threads of a node share stayed in the stack of whoever freed them, on any node.
+#[test]
+fn a_shared_block_goes_home_when_another_node_frees_it() {
+    let heap = heap();
+    let fake = nodes(&heap);
+    let caches: Vec<&Cache> = (0..2 * NODES)
+        .map(|at| {
+            fake.go_to(at % NODES);
+            heap.attach().expect("memory")
+        })
+        .collect();
+    for size in [1024, 2000, 5000, 20_000] {
+        let blocks: Vec<_> = (0..40).map(|_| heap.allocate(caches[2], size)).collect();
+        let of = |block: &*mut u8| fake.node_of(block.addr());
+        assert!(blocks.iter().all(|block| of(block) == Some(2)), "{size}");
+        for (at, block) in blocks.into_iter().enumerate() {
+            // SAFETY: the block is ours, and forgotten.
+            unsafe { heap.free(caches[at % caches.len()], block) }.unwrap();
+        }
+        for (at, cache) in caches.iter().enumerate() {
+            let blocks: Vec<_> = (0..10).map(|_| heap.allocate(cache, size)).collect();
+            assert!(blocks.iter().all(|block| of(block) == Some(at % NODES)), "{size} on {at}");
+        }
+    }
+    heap.check().expect("sound");
+}
+
 /// Each slab took a bank of its own from a node elsewhere that was the first choice, while home had room: the node was
 /// full of huge pages of which a thirty-second part was used.
 #[test]

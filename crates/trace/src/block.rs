@@ -29,12 +29,21 @@ impl Kind {
     pub const FRAMES: Kind = Kind(4);
     /// Modules that frames lie in (JSON, zstd).
     pub const MODULES: Kind = Kind(5);
+    /// Memory outside of malloc: calls of one process that map and unmap.
+    pub const MAPPINGS: Kind = Kind(6);
+    /// Samples of what one process had in memory (JSON, zstd).
+    pub const RESIDENT: Kind = Kind(7);
     /// The index of all blocks; the last block of a whole file.
     pub const INDEX: Kind = Kind(0xffff);
 
     /// Whether the block is one of the tables of call stacks.
     pub fn is_of_stacks(self) -> bool {
         matches!(self, Kind::STACKS | Kind::FRAMES | Kind::MODULES)
+    }
+
+    /// Whether the block tells of memory outside of malloc.
+    pub fn is_of_other_memory(self) -> bool {
+        matches!(self, Kind::MAPPINGS | Kind::RESIDENT)
     }
 }
 

@@ -167,6 +167,10 @@ pub enum Reason {
     Processes,
     /// A table of call stacks cannot be read.
     Stacks,
+    /// Calls that map and unmap memory cannot be read.
+    Mappings,
+    /// Samples of what a process had in memory cannot be read.
+    Resident,
 }
 
 impl fmt::Display for Reason {
@@ -183,6 +187,8 @@ impl fmt::Display for Reason {
             Self::Order => "the block begins before the one before it has ended",
             Self::Processes => "the table of processes is damaged",
             Self::Stacks => "call stacks cannot be read",
+            Self::Mappings => "calls of mmap and its like cannot be read",
+            Self::Resident => "samples of resident memory cannot be read",
         })
     }
 }

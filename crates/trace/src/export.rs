@@ -1,15 +1,18 @@
-//! A trace in the formats of others: CSV, Parquet, pprof.
+//! A trace in the formats of others: CSV, Parquet; by call stack: pprof, collapsed stacks, speedscope.
 //!
-//! Invariant: streaming; memory is a batch of rows (CSV, Parquet) or the live objects (pprof).
+//! Invariant: streaming; memory is a batch of rows (CSV, Parquet), or the live objects and the stacks that differ.
 //! CSV and Parquet have the same columns, see [`row`].
 
 mod csv;
+mod flame;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pprof;
 pub mod row;
+mod samples;
 
 pub use csv::csv;
+pub use flame::{collapsed, speedscope};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
 pub use pprof::pprof;

@@ -5,6 +5,7 @@
 
 use crate::event::{ProcessId, Tick};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Facts about the whole recording.
@@ -75,6 +76,19 @@ pub struct ProcessInfo {
     pub os_pid: u32,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// What it called itself when the recorder last looked, where that is not how it began: a server's workers have titles
+    /// of their own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Most bytes asked for that were alive at once; none where the writer did not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// Most bytes that were seen in memory at once, the recorder's own left out; none where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_resident: Option<u64>,
+    /// The kernel's own mark of that at the end, the recorder's own among it; none where it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high_water: Option<u64>,
     /// How it ended, where that was seen.
     pub ended: Option<Ending>,
     /// Live objects it inherited from its parent at the fork.
@@ -93,5 +107,25 @@ impl ProcessInfo {
     /// What is known of a process nobody told of.
     pub fn unseen(id: ProcessId) -> ProcessInfo {
         ProcessInfo { id, ..ProcessInfo::default() }
+    }
+
+    /// Of a peak of live bytes, what the process made itself: without what it inherited at its fork.
+    pub fn own(&self, peak: u64) -> u64 {
+        peak.saturating_sub(self.inherited_bytes)
+    }
+
+    /// By what the process that a user means is chosen, the greatest of a trace: most bytes alive at once that it made
+    /// itself, then most events, then the smallest number.
+    pub fn weight(&self, own_peak: u64, events: u64) -> (u64, u64, Reverse<ProcessId>) {
+        (own_peak, events, Reverse(self.id))
+    }
+
+    /// What people call it: its title, or the file name of its program. None where nothing is known.
+    pub fn name(&self) -> Option<&str> {
+        if !self.title.is_empty() {
+            return Some(&self.title);
+        }
+        let program = self.command.first()?;
+        program.rsplit('/').next().filter(|name| !name.is_empty()).or(Some(program))
     }
 }

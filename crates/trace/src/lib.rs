@@ -13,7 +13,7 @@
 /// The major version of the format that this crate reads and writes.
 pub const FORMAT_MAJOR: u16 = 1;
 /// The minor version: additions that older readers skip.
-pub const FORMAT_MINOR: u16 = 1;
+pub const FORMAT_MINOR: u16 = 2;
 
 mod block;
 mod codec;
@@ -24,12 +24,15 @@ mod head;
 mod header;
 pub mod import;
 mod index;
+pub mod mappings;
 pub mod namer;
 mod partial;
 mod processes;
 mod reader;
 mod records;
+pub mod resident;
 pub mod stacks;
+pub mod strip;
 mod varint;
 mod writer;
 
@@ -38,8 +41,10 @@ pub use error::{Damage, OpenError, ReadError, Reason, WriteError};
 pub use event::{Api, Event, ObjectId, ProcessId, Record, Request, ThreadId, Tick};
 pub use head::is_trace;
 pub use header::{Begin, Ending, Header, ProcessInfo};
+pub use mappings::{MapChange, MapEvent, MapFlags, MapId};
 pub use namer::Namer;
 pub use reader::Trace;
 pub use records::{Records, Run};
+pub use resident::{Kept, Part, Resident, What};
 pub use stacks::{Call, Frame, FrameId, Module, StackId, Stacks};
 pub use writer::{Summary, Writer};

@@ -70,6 +70,8 @@ struct Process {
     /// The same of the process's ancestors when they forked, by depth.
     ancestors: Vec<Arc<Paged<Request>>>,
     live_bytes: u64,
+    /// The most of them at once.
+    peak_bytes: u64,
     anomalies: Anomalies,
 }
 
@@ -227,6 +229,21 @@ impl Namer {
         })
     }
 
+    /// Most bytes asked for that were live at once, inherited ones included; lost when the process is ended.
+    pub fn peak(&self, process: ProcessId) -> u64 {
+        let known = self.processes.get(process.0 as usize).and_then(Option::as_ref);
+        known.map_or(0, |process| process.peak_bytes)
+    }
+
+    /// Hands each live object of a process to `each`: its address, the bytes asked for, and its name, unless it was inherited. O(live objects).
+    pub fn each_live(&self, process: ProcessId, each: &mut dyn FnMut(u64, u64, Option<ObjectId>)) {
+        let Some(Some(process)) = self.processes.get(process.0 as usize) else { return };
+        for (address, entry) in process.table.iter() {
+            let own = (entry.depth == process.depth()).then_some(ObjectId(entry.id));
+            each(address, process.request_of(&entry).size, own);
+        }
+    }
+
     /// What could not be explained so far; lost when the process is ended.
     pub fn anomalies(&self, process: ProcessId) -> Anomalies {
         let known = self.processes.get(process.0 as usize).and_then(Option::as_ref);
@@ -275,6 +292,7 @@ impl Process {
         let entry = Entry { id, owner: thread.0, depth: self.depth() };
         self.requests.set(id as usize, request);
         self.live_bytes = self.live_bytes.saturating_add(request.size);
+        self.peak_bytes = self.peak_bytes.max(self.live_bytes);
         if let Some(old) = self.table.insert(address, entry) {
             self.imply_free(thread, old, emit);
         }
@@ -363,6 +381,7 @@ impl Process {
         let request = Request { api: old.api, ..request };
         self.requests.set(entry.id as usize, request);
         self.live_bytes = self.live_bytes.saturating_sub(old.size).saturating_add(request.size);
+        self.peak_bytes = self.peak_bytes.max(self.live_bytes);
         if !table::is_possible(address) {
             self.anomalies.impossible += 1;
         } else if let Some(old) = self.table.insert(address, Entry { owner: thread.0, ..entry }) {
@@ -381,6 +400,7 @@ impl Process {
             table: self.table.share(),
             ancestors,
             live_bytes: self.live_bytes,
+            peak_bytes: self.live_bytes,
             ..Process::default()
         }
     }
@@ -397,6 +417,7 @@ impl Process {
             table,
             ancestors: vec![Arc::new(all)],
             live_bytes: self.live_bytes,
+            peak_bytes: self.live_bytes,
             ..Process::default()
         }
     }

@@ -8,7 +8,9 @@ use crate::error::{Damage, OpenError, ReadError, Reason};
 use crate::event::{ProcessId, ThreadId};
 use crate::header::{Header, ProcessInfo};
 use crate::index::{self, Entry};
+use crate::mappings::{self, MapEvent};
 use crate::records::Records;
+use crate::resident::{self, Resident};
 use crate::stacks::{self, Stacks};
 use crate::{head, partial, processes};
 use std::collections::BTreeMap;
@@ -29,6 +31,8 @@ pub struct Trace {
     damage: Vec<Damage>,
     /// Where the call stacks stand.
     stacks: Vec<Entry>,
+    /// Where memory outside of malloc stands.
+    other: Vec<Entry>,
     events: u64,
     len: u64,
 }
@@ -69,8 +73,11 @@ impl Trace {
         let events =
             threads.iter().flat_map(|t| t.blocks.iter()).map(|b| u64::from(b.header.count)).sum();
         let processes = processes.into_values().collect();
-        let stacks = entries.into_iter().filter(|entry| entry.header.kind.is_of_stacks()).collect();
-        Ok(Trace { source, header, processes, threads, damage, stacks, events, len })
+        let of = |is_of: fn(Kind) -> bool| {
+            entries.iter().filter(|entry| is_of(entry.header.kind)).copied().collect()
+        };
+        let (stacks, other) = (of(Kind::is_of_stacks), of(Kind::is_of_other_memory));
+        Ok(Trace { source, header, processes, threads, damage, stacks, other, events, len })
     }
 
     /// Facts about the recording.
@@ -99,6 +106,23 @@ impl Trace {
     /// Whether there are call stacks.
     pub fn has_stacks(&self) -> bool {
         !self.stacks.is_empty()
+    }
+
+    /// Hands what `process` mapped and unmapped to `each`, in the order of time. What could not be read.
+    pub fn mappings_of(
+        &self,
+        process: ProcessId,
+        each: &mut dyn FnMut(&MapEvent),
+    ) -> Result<Vec<Damage>, ReadError> {
+        mappings::read(&self.source, &self.other, process, each)
+    }
+
+    /// What `process` had in memory, at moments in the order of time, and what could not be read.
+    pub fn residents_of(
+        &self,
+        process: ProcessId,
+    ) -> Result<(Vec<Resident>, Vec<Damage>), ReadError> {
+        resident::read(&self.source, &self.other, process)
     }
 
     /// How many events the index promises; damaged blocks give fewer.

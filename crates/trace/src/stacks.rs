@@ -23,7 +23,9 @@ pub(crate) use blocks::{read, store};
 use serde::{Deserialize, Serialize};
 
 /// A call stack, by the number of its innermost node; 0 is none.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub struct StackId(pub u32);
 
 impl StackId {

@@ -14,6 +14,8 @@ use crate::codec::Encoder;
 use crate::error::WriteError;
 use crate::event::{Event, ProcessId, Record, ThreadId, Tick};
 use crate::header::{Header, ProcessInfo};
+use crate::mappings::{self, MapEvent};
+use crate::resident::Resident;
 use crate::stacks::{self, StackId, Stacks};
 use crate::{head, partial};
 use press::Press;
@@ -57,6 +59,8 @@ pub struct Writer {
     /// The thread of the last push: most events come in runs.
     recent: usize,
     processes: BTreeMap<ProcessId, ProcessInfo>,
+    /// What each process mapped, on its way to a block.
+    mappings: BTreeMap<ProcessId, mappings::Encoder>,
     events: u64,
 }
 
@@ -80,8 +84,8 @@ enum Job {
     Head(Vec<u8>),
     /// Store the events of a thread as the block of this number.
     Block(ProcessId, ThreadId, u32, Box<Encoder>),
-    /// Store a table of so many entries.
-    Table(Kind, usize, Vec<u8>),
+    /// Store a table of so many entries, of one process or (0) of none.
+    Table(Kind, ProcessId, usize, Vec<u8>),
     /// Store the index of all blocks, and the end of the file.
     Index,
     /// Give everything to the operating system.
@@ -116,6 +120,7 @@ impl Writer {
             by_id: FxHashMap::default(),
             recent: 0,
             processes: BTreeMap::new(),
+            mappings: BTreeMap::new(),
             events: 0,
         };
         let head = head::encode(&header).and_then(|bytes| writer.press.send(Job::Head(bytes)));
@@ -186,8 +191,32 @@ impl Writer {
     /// Stores the call stacks that events name. Once, at any time before `finish`.
     pub fn stacks(&mut self, stacks: &Stacks) -> Result<(), WriteError> {
         let press = &mut self.press;
-        let put = |kind, count, raw| press.send(Job::Table(kind, count, raw));
+        let put = |kind, count, raw| press.send(Job::Table(kind, ProcessId(0), count, raw));
         let stored = stacks::store(stacks, put);
+        self.named(stored)
+    }
+
+    /// Adds a call that mapped or unmapped memory. Those of one process must come in the order of time.
+    pub fn mapping(&mut self, event: &MapEvent) -> Result<(), WriteError> {
+        let encoder = self.mappings.entry(event.process).or_default();
+        encoder.push(event);
+        if !encoder.is_full() {
+            return Ok(());
+        }
+        let stored = store_mappings(&mut self.press, event.process, encoder);
+        self.named(stored)
+    }
+
+    /// Stores what a process had in memory at some moments. Once a process.
+    pub fn residents(
+        &mut self,
+        process: ProcessId,
+        samples: &[Resident],
+    ) -> Result<(), WriteError> {
+        let json = serde_json::to_vec(samples).map_err(io::Error::from);
+        let count = samples.len();
+        let stored =
+            json.and_then(|json| self.press.send(Job::Table(Kind::RESIDENT, process, count, json)));
         self.named(stored)
     }
 
@@ -290,6 +319,9 @@ impl Writer {
         for thread in &mut self.threads {
             thread.store(&mut self.press)?;
         }
+        for (&process, encoder) in &mut self.mappings {
+            store_mappings(&mut self.press, process, encoder)?;
+        }
         self.complete_processes();
         store_processes(&mut self.press, self.processes.values())?;
         self.press.send(Job::Index)?;
@@ -324,6 +356,16 @@ impl Thread {
         self.sequence += 1;
         press.send(Job::Block(self.process, self.thread, sequence, encoder))
     }
+}
+
+/// Sends the block of what a process mapped to the press, if there is one.
+fn store_mappings(
+    press: &mut Press,
+    process: ProcessId,
+    encoder: &mut mappings::Encoder,
+) -> io::Result<()> {
+    let Some((count, raw)) = encoder.take() else { return Ok(()) };
+    press.send(Job::Table(Kind::MAPPINGS, process, count, raw))
 }
 
 /// Stores what is known of processes, in as many blocks as it takes.
@@ -362,6 +404,6 @@ impl JsonTable {
             return Ok(());
         }
         json.push(b']');
-        press.send(Job::Table(Kind::PROCESSES, count, json))
+        press.send(Job::Table(Kind::PROCESSES, ProcessId(0), count, json))
     }
 }

@@ -147,7 +147,7 @@ fn what_cannot_be_opened_says_why() {
     bytes[8] = 9;
     std::fs::write(&path, &bytes).unwrap();
     let newer = refusal(&path);
-    assert!(newer.contains("format 9.1") && newer.contains("reads format 1.x"), "{newer}");
+    assert!(newer.contains("format 9.2") && newer.contains("reads format 1.x"), "{newer}");
 }
 
 #[test]

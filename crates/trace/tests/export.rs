@@ -1,7 +1,7 @@
 //! Exports say what the trace says.
 
 use flate2::read::GzDecoder;
-use freehold_trace::export::{Control, ExportError, csv, pprof, row};
+use freehold_trace::export::{Control, ExportError, collapsed, csv, pprof, row, speedscope};
 use freehold_trace::*;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -64,7 +64,9 @@ fn pprof_is_gzip_with_the_names_and_sums() {
     let mut out = Vec::new();
     let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
     let mut records = trace.records().unwrap();
-    pprof(trace.header(), trace.processes(), &mut records, 23, &mut out, &mut control).unwrap();
+    let bare = Stacks::default();
+    pprof(trace.header(), trace.processes(), &bare, &mut records, 23, &mut out, &mut control)
+        .unwrap();
     let mut raw = Vec::new();
     GzDecoder::new(&out[..]).read_to_end(&mut raw).unwrap();
     let has = |text: &str| raw.windows(text.len()).any(|window| window == text.as_bytes());
@@ -112,7 +114,67 @@ fn a_full_disk_is_an_error_of_every_format() {
     };
     let records = || trace.records().unwrap();
     is_full(csv(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
-    is_full(pprof(trace.header(), &[], &mut records(), 23, &mut Full(100), &mut control));
+    let bare = Stacks::default();
+    is_full(pprof(trace.header(), &[], &bare, &mut records(), 23, &mut Full(100), &mut control));
+    is_full(collapsed(&[], &bare, &mut records(), 23, &mut Full(10), &mut control));
+    is_full(speedscope(&[], &bare, &mut records(), 23, &mut Full(100), &mut control));
     #[cfg(feature = "parquet")]
     is_full(export::parquet(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
+}
+
+/// main → grow, 100 B twice, of which one is freed; and something without a stack.
+fn stacked(folder: &Path) -> Trace {
+    let mut stacks = Stacks::default();
+    let app = stacks.add_module(Module { path: "/opt/app".into(), build_id: String::new() });
+    let mut frame = |function: &str, line| {
+        let call = Call { function: function.into(), file: Some("app.c".into()), line: Some(line) };
+        stacks.add_frame(Frame { module: Some(app), offset: 9, exact: false, calls: vec![call] })
+    };
+    let frames = [frame("main", 7), frame("grow;", 8)];
+    let main = stacks.add(StackId::NONE, frames[0]);
+    let grow = stacks.add(main, frames[1]);
+    let path = folder.join("t.fht");
+    let mut writer = Writer::create(&path, Header::default()).unwrap();
+    let request = Request { size: 100, ..Request::default() };
+    let alloc = |object| Event::Alloc { object: ObjectId(object), request };
+    let free = Event::Free { object: ObjectId(0), remote: false };
+    for (event, stack) in
+        [(alloc(0), grow), (alloc(1), grow), (free, StackId::NONE), (alloc(0), StackId::NONE)]
+    {
+        let (process, thread) = (ProcessId(0), ThreadId(0));
+        writer.push_stacked(&Record { tick: Tick(0), process, thread, event }, stack).unwrap();
+    }
+    writer.stacks(&stacks).unwrap();
+    writer.finish().unwrap();
+    Trace::open(&path).unwrap()
+}
+
+#[test]
+fn stacks_are_told_with_functions_files_and_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = stacked(folder.path());
+    let (stacks, processes) = (trace.stacks().unwrap().0, trace.processes());
+    let records = || trace.records().unwrap();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut text = Vec::new();
+    collapsed(processes, &stacks, &mut records(), 4, &mut text, &mut control).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "(no call stack) 100\nmain;grow: 200\n");
+    let mut json = Vec::new();
+    speedscope(processes, &stacks, &mut records(), 4, &mut json, &mut control).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let frame = serde_json::json!({ "name": "main", "file": "app.c", "line": 7 });
+    assert_eq!(
+        json["shared"]["frames"][json["profiles"][0]["samples"][1][0].as_u64().unwrap() as usize],
+        frame
+    );
+    assert_eq!(json["profiles"][0]["weights"], serde_json::json!([100, 200]));
+    assert_eq!(json["profiles"][1]["weights"], serde_json::json!([100, 100]), "in use");
+    let mut packed = Vec::new();
+    pprof(trace.header(), processes, &stacks, &mut records(), 4, &mut packed, &mut control)
+        .unwrap();
+    let mut raw = Vec::new();
+    GzDecoder::new(&packed[..]).read_to_end(&mut raw).unwrap();
+    for text in ["grow;", "app.c", "(no call stack)"] {
+        assert!(raw.windows(text.len()).any(|window| window == text.as_bytes()), "{text}");
+    }
 }

@@ -1,7 +1,8 @@
-//! The files that must always read: every kind of event, as version 1.0 wrote it, and call stacks, as 1.1 did.
+//! The files that must always read: every kind of event, as version 1.0 wrote it, call stacks, as 1.1 did, and memory outside
+//! of malloc, as 1.2 did.
 //!
 //! `FREEHOLD_WRITE_GOLDEN=1 cargo test -p freehold-trace --test golden` writes it anew, which is
-//! right only when a new version gets a file of its own (so it writes that of 1.1 only).
+//! right only when a new version gets a file of its own (so it writes that of 1.2 only).
 
 use freehold_trace::*;
 use std::fmt::Write as _;
@@ -174,16 +175,102 @@ fn stacked_text(path: &Path) -> String {
 #[test]
 fn the_golden_file_of_stacks_reads_as_ever() {
     let (file, expected) = (golden("v1.1.fht"), golden("v1.1.txt"));
-    if std::env::var_os("FREEHOLD_WRITE_GOLDEN").is_some() {
-        write_stacked(&file);
-        std::fs::write(&expected, stacked_text(&file)).unwrap();
-    }
     let text = stacked_text(&file);
     assert_eq!(text, std::fs::read_to_string(expected).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let today = folder.path().join("today.fht");
     write_stacked(&today);
     assert_eq!(stacked_text(&today), text);
+}
+
+/// A process with a title and known peaks, what it mapped, and what was seen of it.
+fn write_other_memory(path: &Path) {
+    let mut writer = Writer::create(path, header()).unwrap();
+    let [process, _] = processes();
+    let process = ProcessInfo {
+        title: "program: worker".into(),
+        peak_bytes: Some(8320),
+        peak_resident: Some(5 << 20),
+        high_water: Some(6 << 20),
+        ..process
+    };
+    writer.process(process).unwrap();
+    let flags = MapFlags::FILE.with(MapFlags::SHARED);
+    let changes = [
+        (0, MapChange::Map { bytes: 1 << 30, flags: MapFlags::RESERVED }),
+        (1, MapChange::Map { bytes: 4096, flags }),
+        (0, MapChange::Unmap { bytes: 1 << 29 }),
+    ];
+    for (index, (map, change)) in changes.into_iter().enumerate() {
+        let (process, thread) = (ProcessId(0), ThreadId(index as u32));
+        let (tick, stack) = (Tick(7 * index as u64), StackId(2 - index as u32));
+        let map = MapId(map);
+        writer.mapping(&MapEvent { tick, process, thread, stack, map, change }).unwrap();
+    }
+    let part = |what, name: &str, resident| Part {
+        what,
+        name: name.into(),
+        mapped: 2 * resident,
+        resident,
+        proportional: resident / 2,
+        ..Part::default()
+    };
+    let heap = Part {
+        stack: StackId(2),
+        swapped: 4096,
+        huge: 2 << 20,
+        live: 8320,
+        ..part(What::Malloc, "", 3 << 20)
+    };
+    let parts =
+        vec![heap, part(What::Runtime, "V8", 1 << 20), part(What::File, "/usr/bin/app", 1 << 20)];
+    let sample = Resident { tick: Tick(20), at_end: true, parts, ..Resident::default() };
+    writer.residents(ProcessId(0), &[sample]).unwrap();
+    writer.stacks(&stacks()).unwrap();
+    writer.finish().unwrap();
+}
+
+/// Memory outside of malloc, as text.
+fn other_memory_text(path: &Path) -> String {
+    let trace = Trace::open(path).unwrap();
+    let mut text = format!("{:#?}\n", trace.processes());
+    for process in trace.processes() {
+        let mut put = |event: &MapEvent| writeln!(text, "{event:?}").unwrap();
+        assert_eq!(trace.mappings_of(process.id, &mut put).unwrap(), []);
+        let (samples, damage) = trace.residents_of(process.id).unwrap();
+        assert_eq!(damage, []);
+        writeln!(text, "{samples:#?}").unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_golden_file_of_other_memory_reads_as_ever() {
+    let (file, expected) = (golden("v1.2.fht"), golden("v1.2.txt"));
+    if std::env::var_os("FREEHOLD_WRITE_GOLDEN").is_some() {
+        write_other_memory(&file);
+        std::fs::write(&expected, other_memory_text(&file)).unwrap();
+    }
+    let text = other_memory_text(&file);
+    assert_eq!(text, std::fs::read_to_string(expected).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let today = folder.path().join("today.fht");
+    write_other_memory(&today);
+    assert_eq!(other_memory_text(&today), text);
+}
+
+#[test]
+fn traces_of_before_say_nothing_of_other_memory() {
+    for name in ["v1.0.fht", "v1.1.fht"] {
+        let trace = Trace::open(golden(name)).unwrap();
+        for process in trace.processes() {
+            assert_eq!(
+                (process.peak_bytes, process.peak_resident, process.high_water),
+                (None, None, None)
+            );
+            assert_eq!(trace.residents_of(process.id).unwrap(), (vec![], vec![]));
+        }
+    }
 }
 
 #[test]

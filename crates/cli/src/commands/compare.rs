@@ -5,13 +5,17 @@ use crate::embedded;
 use crate::ui::{self, quoted};
 use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, WhichStacks};
+use freehold_lab::answer::{self, Answer, Program, Tried};
 use freehold_lab::compare::Found;
 use freehold_lab::malloc::Settings;
-use freehold_lab::profile;
+use freehold_lab::profile::{self, Figures};
 use freehold_lab::real::INSTALL_HELP;
 use freehold_lab::report::{HeatMap, Story};
-use freehold_lab::results::{Output, write_json};
+use freehold_lab::resident::{self, WhatThereIs};
+use freehold_lab::results::{Document, Output, ProcessFacts, write_json};
 use freehold_lab::selection::Selection;
+use freehold_lab::sites::{self, Sites};
+use freehold_lab::trial;
 use freehold_trace::{Ending, ProcessId, Trace};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -83,17 +87,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     warnings.extend(trace.header().notes.iter().cloned());
-    let Some((found, heat)) = examine(&trace, &selection, &args, &interrupted)? else {
+    let Some(examined) = examine(&trace, &selection, &args, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
+    let answer = answer_of(&trace, &examined);
+    let Examined { found, figures, sites, .. } = examined;
     replay::tell_of_omissions(&found.document);
     if args.json {
         write_json(&mut std::io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
         ui::print("\n")?;
-        replay::print(&found.document, &path).context("cannot print")?;
+        replay::print(&found.document, &path, &answer).context("cannot print")?;
     }
-    let page = page(&args, &found, &heat, &warnings);
+    let heat = HeatMap::of(&figures.size_by_lifetime);
+    let page = page(&args, &found, &heat, sites.as_ref(), &answer, &warnings);
     report.write(|to| to.write_all(page.as_bytes()))?;
     if let Some(results) = results {
         results.write(&found)?;
@@ -125,8 +132,8 @@ fn record(args: &Args, path: &Path) -> Result<Vec<String>> {
     };
     let options = Options {
         output: path.to_owned(),
-        library: embedded::RECORD.unpack()?,
-        stacks: WhichStacks::Off,
+        library: embedded::RECORD_STACKS.unpack()?,
+        stacks: WhichStacks::Allocations,
         check_stacks: false,
         command,
         environment: None,
@@ -164,29 +171,98 @@ fn named(args: &Args) -> String {
     }
 }
 
+/// What was replayed, and the program itself.
+struct Examined {
+    found: Found,
+    figures: Figures,
+    there: Option<WhatThereIs>,
+    sites: Option<Sites>,
+    tried: Vec<Tried>,
+}
+
 /// Replays everything and looks at the program itself; `None` when interrupted.
 fn examine(
     trace: &Trace,
     selection: &Selection,
     args: &Args,
     interrupted: &AtomicBool,
-) -> Result<Option<(Found, HeatMap)>> {
-    let Some(found) = replay::replay(trace, selection, args.how, Settings::default(), interrupted)?
-    else {
-        return Ok(None);
-    };
+) -> Result<Option<Examined>> {
+    let found = replay::replay(trace, selection, args.how, Settings::default(), interrupted)?;
+    let Some(mut found) = found else { return Ok(None) };
     let process = ProcessId(found.document.trace.process);
     let mut bar = ui::Progress::new("looking at the program");
     let mut progress = |done, total| bar.set(done, total);
     let one = Some(process);
     let profile = profile::profile(trace, one, &mut |_| true, &mut progress, interrupted)?;
-    Ok(profile.map(|profile| {
-        let heat = HeatMap::of(&profile.total.figures.size_by_lifetime);
-        (found, heat)
-    }))
+    let Some(profile) = profile else { return Ok(None) };
+    let figures = profile.total.figures;
+    let (there, damage) = resident::at_peak(trace, process)?;
+    found.document.trace.damage.extend(damage.iter().map(ToString::to_string));
+    if !trace.has_stacks() {
+        return Ok(Some(Examined { found, figures, there, sites: None, tried: Vec::new() }));
+    }
+    let Some(sites) = sites::sites(trace, process, &mut progress, interrupted)? else {
+        return Ok(None);
+    };
+    drop(bar);
+    let tried = try_advice(trace, &found, &sites, (selection, args), interrupted)?;
+    Ok(tried.map(|tried| Examined { found, figures, there, sites: Some(sites), tried }))
 }
 
-fn page(args: &Args, found: &Found, heat: &HeatMap, warnings: &[String]) -> String {
+/// Replays what the advice about sites would change, on the usual allocator where that was measured; `None` when interrupted.
+fn try_advice(
+    trace: &Trace,
+    found: &Found,
+    sites: &Sites,
+    (selection, args): (&Selection, &Args),
+    interrupted: &AtomicBool,
+) -> Result<Option<Vec<Tried>>> {
+    let mut tried = Vec::new();
+    let Some(before) = answer::usual_of(&found.document.results) else { return Ok(Some(tried)) };
+    let mut allocators = selection.allocators.iter();
+    let usual = allocators.find(|allocator| allocator.name == before.name).cloned();
+    let selection = Selection { allocators: usual.into_iter().collect(), ..Selection::default() };
+    let how = How { process: Some(sites.process), ..args.how };
+    for trial in answer::trials(sites, trace.header().ticks_are_events) {
+        let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
+        let folder =
+            folder.context("trying the advice needs a temporary folder; set TMPDIR to one")?;
+        let path = folder.path().join("changed.fht");
+        let apart = trial::write(trace, ProcessId(sites.process), &trial, &path)?;
+        let changed = Trace::open(&path)?;
+        let found = replay::replay(&changed, &selection, how, Settings::default(), interrupted)?;
+        let Some(found) = found else { return Ok(None) };
+        if let Some(after) = answer::usual_of(&found.document.results) {
+            tried.push(Tried { trial, before: before.clone(), after: after.clone(), apart });
+        }
+    }
+    Ok(Some(tried))
+}
+
+fn answer_of(trace: &Trace, examined: &Examined) -> Answer {
+    let Document { trace: facts, results, .. } = &examined.found.document;
+    let judged = facts.processes.iter().find(|process| process.process == facts.process);
+    let name = judged.map_or("?", ProcessFacts::name);
+    let name = format!("{name} (process {} of {})", facts.process, facts.processes.len());
+    let program = Program {
+        figures: &examined.figures,
+        resident: examined.there.as_ref(),
+        sites: examined.sites.as_ref(),
+        process: (facts.processes.len() > 1).then_some(name.as_str()),
+        ticks_are_events: trace.header().ticks_are_events,
+        tried: &examined.tried,
+    };
+    Answer::of_comparison(Some(program), results, facts.seconds)
+}
+
+fn page(
+    args: &Args,
+    found: &Found,
+    heat: &HeatMap,
+    sites: Option<&Sites>,
+    answer: &Answer,
+    warnings: &[String],
+) -> String {
     let kept = args
         .keep
         .as_ref()
@@ -195,6 +271,8 @@ fn page(args: &Args, found: &Found, heat: &HeatMap, warnings: &[String]) -> Stri
         document: &found.document,
         circumstances: &found.circumstances,
         lifetimes: Some(heat),
+        sites,
+        answer,
         command: &command_line(args),
         trace_file: &kept,
         kept: args.keep.is_some(),

@@ -1,22 +1,24 @@
-//! `freehold export`: a trace as Parquet, CSV or pprof.
+//! `freehold export`: a trace as Parquet or CSV, or its call stacks as pprof, collapsed stacks or for speedscope.
 
 use crate::ui::{self, WrongCommandLine};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use freehold_lab::results::Output;
-use freehold_trace::export::{Control, ExportError, csv, parquet, pprof};
-use freehold_trace::{Damage, ProcessId, Records, Trace};
+use freehold_trace::export::{Control, ExportError, collapsed, csv, parquet, pprof, speedscope};
+use freehold_trace::{Damage, ProcessId, Records, Stacks, Trace};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// Write a trace as Parquet, CSV or pprof.
+/// Write a trace as Parquet, CSV, pprof, collapsed stacks or for speedscope.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold export app.fht -o app.parquet
   freehold export app.fht --format csv -o - | head
   freehold export app.fht --format pprof -o app.pb.gz && pprof -http=: app.pb.gz
+  freehold export app.fht --format collapsed -o - | flamegraph.pl > app.svg
+  freehold export app.fht -o app.speedscope.json
 
 parquet and csv: a row an event, in the order of time, with the columns
   tick, seconds, process, thread,
@@ -29,15 +31,18 @@ parquet and csv: a row an event, in the order of time, with the columns
   began     the tick at which a realloc began; its own tick is its return
   offset    of an access; child: the process forked
 pprof: alloc_objects, alloc_space, inuse_objects and inuse_space (live at the
-  end). Traces hold no call stacks yet; the frames are process, thread, family
-  of functions and size class instead.
+  end) of each call stack, with files and lines.
+collapsed: a line a stack, outermost function first, and the bytes it allocated.
+speedscope: two profiles, bytes allocated and bytes in use at the end.
+  In these three a trace without call stacks has process, thread, family of
+  functions and size class instead.
 
 Exit status: 0 all was exported; 1 the trace is damaged (what is sound was
 exported) or the export failed (then nothing is left); 2 a wrong command line.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,
-    /// The format [default: by the ending of the output, .parquet, .csv or .pb.gz].
+    /// The format [default: by the ending of the output, .parquet, .csv, .pb.gz, .collapsed or .speedscope.json].
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Where to write; `-` is standard output.
@@ -57,19 +62,28 @@ enum Format {
     Csv,
     /// For the pprof tool.
     Pprof,
+    /// Collapsed stacks: for flame graphs.
+    Collapsed,
+    /// For speedscope.
+    Speedscope,
 }
 
 /// Exports.
 pub fn run(args: Args) -> Result<ExitCode> {
     let format = args.format.map_or_else(|| by_ending(&args.output), Ok)?;
     let to_stdout = args.output == Path::new("-");
-    if to_stdout && format != Format::Csv && io::stdout().is_terminal() {
+    let is_text = !matches!(format, Format::Parquet | Format::Pprof);
+    if to_stdout && !is_text && io::stdout().is_terminal() {
         bail!("this format is not text; name a file with -o, or send it into a pipe");
     }
     let trace = Trace::open(&args.trace)?;
     let (mut records, expected) = choose(&trace, &args)?;
     let stop = ui::interrupted();
-    let mut work = Work { trace: &trace, format, records: &mut records, expected, stop: &stop };
+    // Rows of events have no stacks.
+    let by_stack = !matches!(format, Format::Parquet | Format::Csv);
+    let (stacks, lost) = if by_stack { trace.stacks()? } else { Default::default() };
+    let mut work =
+        Work { trace: &trace, format, stacks, records: &mut records, expected, stop: &stop };
     let done = if to_stdout {
         work.write(&mut io::BufWriter::new(io::stdout())).context("cannot write to standard output")
     } else {
@@ -79,7 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     }
     done?;
-    Ok(report(&args.trace, trace.damage().iter().chain(records.damage())))
+    Ok(report(&args.trace, trace.damage().iter().chain(&lost).chain(records.damage())))
 }
 
 fn by_ending(output: &Path) -> Result<Format> {
@@ -89,6 +103,8 @@ fn by_ending(output: &Path) -> Result<Format> {
         (".csv", Format::Csv),
         (".pb.gz", Format::Pprof),
         (".pprof", Format::Pprof),
+        (".collapsed", Format::Collapsed),
+        (".speedscope.json", Format::Speedscope),
     ];
     let found = endings.iter().find(|(ending, _)| name.ends_with(ending));
     let unknown = || {
@@ -111,6 +127,7 @@ fn choose(trace: &Trace, args: &Args) -> Result<(Records, u64)> {
 struct Work<'a> {
     trace: &'a Trace,
     format: Format,
+    stacks: Stacks,
     records: &'a mut Records,
     expected: u64,
     stop: &'a AtomicBool,
@@ -122,12 +139,18 @@ impl Work<'_> {
         let progress = &mut |done, total| progress.set(done, total);
         let mut control = Control { progress, stop: self.stop };
         let (header, records, expected) = (self.trace.header(), &mut *self.records, self.expected);
+        let processes = self.trace.processes();
         match self.format {
             Format::Parquet => parquet(header, records, expected, out, &mut control),
             Format::Csv => csv(header, records, expected, out, &mut control),
             Format::Pprof => {
-                let processes = self.trace.processes();
-                pprof(header, processes, records, expected, out, &mut control)
+                pprof(header, processes, &self.stacks, records, expected, out, &mut control)
+            }
+            Format::Collapsed => {
+                collapsed(processes, &self.stacks, records, expected, out, &mut control)
+            }
+            Format::Speedscope => {
+                speedscope(processes, &self.stacks, records, expected, out, &mut control)
             }
         }?;
         out.flush().map_err(ExportError::Write)

@@ -7,12 +7,14 @@ mod who;
 
 use crate::ui;
 use anyhow::{Context, Result, bail};
-use freehold_lab::profile::{ProcessProfile, Profile, profile};
+use freehold_lab::profile::{Figures, ProcessProfile, Profile, profile};
+use freehold_lab::resident::{self, WhatThereIs};
 use freehold_lab::sites::{self, Sites};
 use freehold_trace::{Damage, ProcessId, Trace};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 /// Damages named one by one before they are only counted.
@@ -21,15 +23,19 @@ const MOST_DAMAGES: usize = 10;
 /// Look into a trace: who has the memory, sizes, lifetimes, live bytes, threads.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  freehold info app.fht                  all processes together, and a line for each
+  freehold info app.fht                  the process with the most memory, and a line for each other
   freehold info app.fht --process 1      one process, with its threads
+  freehold info app.fht --process all    what all of them add up to
   freehold info app.fht --json | jq .total.peak
 
 A recording with call stacks says which sites held the peak, what was never freed, and what was freed as the
-next thing its thread did: of the process with the highest peak, or the one that --process names. A site is the
-function that called malloc, operator new or the like, with its line; below it stand those who called it.
+next thing its thread did: of the process with the most memory of malloc at once, or the one that --process names. A site is the
+innermost function that you wrote, with its line: malloc, operator new and standard libraries are left out.
+Below it stand those who called it. A program that holds no memory that it should not, and spends no time that
+it need not on allocations, is told to stay as it is.
 
-Sizes are bytes asked for. A lifetime runs from the allocation to the free.
+It opens with what the process had in memory when it had most, by the kernel's own map: what malloc explains, the
+heaps of runtimes, files, stacks. The recorder's own memory is left out. Sizes are bytes asked for. A lifetime runs from the allocation to the free.
 Memory grows with the peak of live objects, never with the length of the trace
 or the number of its processes. JSON comes as it is found: the processes first,
 then the total.
@@ -42,15 +48,40 @@ pub struct Args {
     /// Print everything as JSON, for other programs.
     #[arg(long)]
     json: bool,
-    /// Only this process of the trace, by its number (0 is the program recorded).
-    #[arg(long, value_name = "N")]
-    process: Option<u32>,
+    /// This process of the trace, by its number (0 is the program recorded), or `all` for their sum. Without it, the one
+    /// with the most memory.
+    #[arg(long, value_name = "N|all")]
+    process: Option<Which>,
+}
+
+/// The processes that are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    One(u32),
+    All,
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Which, String> {
+        match text {
+            "all" => Ok(Which::All),
+            number => number
+                .parse()
+                .map(Which::One)
+                .map_err(|_| "it is neither a number nor `all`".to_owned()),
+        }
+    }
 }
 
 /// Prints the profile.
 pub fn run(args: Args) -> Result<ExitCode> {
     let trace = Trace::open(&args.trace)?;
-    let only = args.process.map(ProcessId);
+    let only = match args.process {
+        Some(Which::One(number)) => Some(ProcessId(number)),
+        Some(Which::All) | None => None,
+    };
     if let Some(process) = only
         && trace.process(process).is_none()
     {
@@ -81,21 +112,25 @@ fn print_page(
     only: Option<ProcessId>,
     stop: &AtomicBool,
 ) -> Result<Option<Profile>> {
-    let mut first = Vec::new();
+    let mut most = page::Most::default();
     let mut keep = |process: ProcessProfile| {
-        if first.len() < page::MOST_PROCESSES {
-            first.push(process);
-        }
+        most.add(process);
         true
     };
-    let Some((profile, sites)) = read(trace, only, &mut keep, stop)? else { return Ok(None) };
+    let Some((profile, judged)) = read(trace, only, &mut keep, stop)? else { return Ok(None) };
     let style = draw::Style {
         color: ui::wants_colour(&io::stdout()),
         // Elsewhere than on a terminal lines may be as long as they like.
         columns: ui::terminal_size()
             .map_or(usize::MAX, |(columns, _)| columns.max(draw::LEAST_WIDTH)),
     };
-    ui::print(page::page(&args.trace, &profile, &first, sites.as_ref(), style))?;
+    let shown = page::Shown {
+        profile: &profile,
+        processes: &most.processes,
+        sums: args.process == Some(Which::All),
+        judged: judged.as_ref(),
+    };
+    ui::print(page::page(&args.trace, &shown, style))?;
     Ok(Some(profile))
 }
 
@@ -116,41 +151,61 @@ fn print_json(
     };
     let found = read(trace, only, &mut put, stop)?;
     if printed.is_ok()
-        && let Some((profile, sites)) = &found
+        && let Some((profile, judged)) = &found
     {
-        printed = json::end(&mut out, profile, sites.as_ref()).and_then(|()| out.flush());
+        printed = json::end(&mut out, profile, judged.as_ref()).and_then(|()| out.flush());
     }
     printed.context("cannot print")?;
-    Ok(found.map(|(profile, _)| profile))
+    Ok(found.map(|(profile, ..)| profile))
 }
 
-/// The profile, each process handed to `each`, and the sites of the one with the highest peak, if it has call stacks.
+/// The process that the answer is about: the one with the most memory of malloc at once.
+pub struct Judged {
+    /// Its number.
+    pub process: ProcessId,
+    /// What it did.
+    pub figures: Figures,
+    /// Its sites, if there are call stacks.
+    pub sites: Option<Sites>,
+    /// What it had in memory, if that was looked at.
+    pub there: Option<WhatThereIs>,
+}
+
+/// The profile, each process handed to `each`, and the process that is judged, if there is any.
 fn read(
     trace: &Trace,
     only: Option<ProcessId>,
     each: &mut dyn FnMut(ProcessProfile) -> bool,
     stop: &AtomicBool,
-) -> Result<Option<(Profile, Option<Sites>)>> {
+) -> Result<Option<(Profile, Option<Judged>)>> {
     let mut progress = ui::Progress::new("reading");
-    let (mut highest, mut peak) = (None, 0);
+    let (mut judged, mut heaviest) = (None, None);
     let mut seen = |process: ProcessProfile| {
-        if highest.is_none() || process.figures.peak.bytes > peak {
-            (highest, peak) = (Some(process.process.id), process.figures.peak.bytes);
+        let weight = process.weight();
+        if heaviest.is_none_or(|most| weight > most) {
+            heaviest = Some(weight);
+            let figures = process.figures.clone();
+            let process = process.process.id;
+            judged = Some(Judged { process, figures, sites: None, there: None });
         }
         each(process)
     };
-    let found =
-        profile(trace, only, &mut seen, &mut |done, total| progress.set(done, total), stop)?;
-    let Some(mut profile) = found else { return Ok(None) };
-    let sites = match highest.filter(|_| trace.has_stacks()) {
-        None => None,
-        Some(process) => match sites::sites(trace, process, stop)? {
-            None => return Ok(None),
-            sites => sites,
-        },
+    let mut told = |done, total| progress.set(done, total);
+    let Some(mut profile) = profile(trace, only, &mut seen, &mut told, stop)? else {
+        return Ok(None);
     };
-    profile.damage.extend(sites.iter().flat_map(|sites| sites.damage.iter().cloned()));
-    Ok(Some((profile, sites)))
+    if let Some(judged) = &mut judged {
+        let (there, damage) = resident::at_peak(trace, judged.process)?;
+        judged.there = there;
+        profile.damage.extend(damage);
+        if trace.has_stacks() {
+            let found = sites::sites(trace, judged.process, &mut told, stop)?;
+            let Some(sites) = found else { return Ok(None) };
+            profile.damage.extend(sites.damage.iter().cloned());
+            judged.sites = Some(sites);
+        }
+    }
+    Ok(Some((profile, judged)))
 }
 
 /// Damage is said where it does not mix with what was asked for.

@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 
 Call stacks follow the unwind tables of programs and libraries (glibc 2.35 or later); where they cannot be followed, \
 they say so. Names come from the files of modules, from separate debug files under /usr/lib/debug, and from perf maps \
-(node --perf-basic-prof). A trace holds the command line, paths, and the names of functions and source files.
+(node --perf-basic-prof). A trace holds the command line, paths, and the names of functions and source files; \
+`freehold strip` takes them out.
 
 While the program runs, events wait in FILE.spool beside the trace. Ctrl-C reaches the program; the \
 recorder stays to write the trace. Recording ends with the program: processes that it leaves behind go \
@@ -183,6 +184,8 @@ fn json(output: &Path, outcome: &Outcome) -> serde_json::Value {
         "lost_events": outcome.lost,
         "ran_s": outcome.ran.as_secs_f64(),
         "finishing_s": outcome.finishing.as_secs_f64(),
+        "looks": outcome.looks,
+        "looking_s": outcome.looking.as_secs_f64(),
         "complete": !outcome.incomplete,
         "exit_code": code,
         "signal": signal,

@@ -5,12 +5,13 @@ mod decisions;
 use crate::embedded;
 use crate::ui::{self, WrongCommandLine};
 use anyhow::{Context, Result};
+use freehold_lab::answer::Answer;
 use freehold_lab::compare::{self, Found, Plan, Stage};
 use freehold_lab::human;
 use freehold_lab::malloc::Settings;
 use freehold_lab::real::INSTALL_HELP;
-use freehold_lab::report::{self, Verdict};
-use freehold_lab::results::{Document, Output, write_json, write_parquet};
+use freehold_lab::report;
+use freehold_lab::results::{Document, Output, ProcessFacts, write_json, write_parquet};
 use freehold_lab::selection::Selection;
 use freehold_trace::{ProcessId, Trace};
 use std::io::{self, Write};
@@ -69,7 +70,7 @@ pub struct How {
     /// has four times the peak of live bytes.
     #[arg(long, value_name = "BYTES", value_parser = ui::bytes)]
     pub limit: Option<u64>,
-    /// Replay this process of the trace instead of the one with most events.
+    /// Replay this process of the trace instead of the one with the most memory of malloc at once.
     #[arg(long, value_name = "N")]
     pub process: Option<u32>,
     /// Timing runs of each allocator; by default 2 to 5, fewer for longer traces.
@@ -142,7 +143,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         write_json(&mut io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
-        print(&found.document, path).context("cannot print")?;
+        let seconds = found.document.trace.seconds;
+        let answer = Answer::of_comparison(None, &found.document.results, seconds);
+        print(&found.document, path, &answer).context("cannot print")?;
     }
     if let Some(output) = output {
         output.write(&found)?;
@@ -221,30 +224,26 @@ pub fn tell_of_omissions(document: &Document) {
     }
 }
 
-/// Prints what was replayed, the tables and the answer.
-pub fn print(document: &Document, trace: &Path) -> io::Result<()> {
+/// Prints what was replayed, the answer and the tables.
+pub fn print(document: &Document, trace: &Path, answer: &Answer) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    let colour = ui::wants_colour(&io::stdout());
+    let columns = ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns);
     writeln!(out, "{}", headline(document, trace))?;
+    write!(out, "{}", report::answer(answer, colour, columns))?;
     if let Some(others) = other_processes(document) {
         writeln!(out, "{others}")?;
     }
-    writeln!(out)?;
-    let colour = ui::wants_colour(&io::stdout());
-    let columns = ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns);
-    writeln!(out, "{}", report::tables(&document.results, colour, columns))?;
-    for sentence in Verdict::of(&document.results).plain() {
-        writeln!(out, "{sentence}")?;
-    }
+    write!(out, "\n{}", report::tables(&document.results, colour, columns))?;
     out.flush()
 }
 
 fn headline(document: &Document, trace: &Path) -> String {
     let facts = &document.trace;
     let live = document.results.iter().map(|outcome| outcome.peak_live).max();
-    let program = facts.command.first().map_or_else(
-        || trace.display().to_string(),
-        |program| program.rsplit('/').next().unwrap_or(program).to_owned(),
-    );
+    let command = || facts.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
+    let program = facts.title().or_else(command);
+    let program = program.map_or_else(|| trace.display().to_string(), str::to_owned);
     // The results alone know it: without any, nothing is said.
     let alive =
         live.map_or(String::new(), |live| format!(", at most {} alive", human::bytes(live)));
@@ -266,13 +265,13 @@ fn other_processes(document: &Document) -> Option<String> {
     if others.is_empty() {
         return None;
     }
-    others.sort_by_key(|process| std::cmp::Reverse(process.events));
-    let name = |process: &&freehold_lab::results::ProcessFacts| {
-        let program = process
-            .command
-            .first()
-            .map_or("?", |command| command.rsplit('/').next().unwrap_or(command));
-        format!("{} {program} ({} events)", process.process, human::count(process.events))
+    others.sort_by_key(|process| std::cmp::Reverse((process.peak_bytes, process.events)));
+    let name = |process: &&ProcessFacts| {
+        let most = match process.peak_bytes {
+            Some(peak) => human::bytes(peak),
+            None => format!("{} events", human::count(process.events)),
+        };
+        format!("{} {} ({most})", process.process, process.name())
     };
     let named: Vec<String> = others.iter().take(NAMED).map(name).collect();
     let more = others.len().saturating_sub(NAMED);

@@ -4,6 +4,7 @@
 mod endings;
 mod family;
 mod forks;
+mod memory;
 mod processes;
 mod stacks;
 #[expect(dead_code, reason = "programs in C++ are for with_tools")]

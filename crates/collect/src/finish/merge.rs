@@ -6,8 +6,11 @@
 mod early;
 
 use super::Stop;
-use super::plan::Plan;
+use super::kept::{self, Block};
+use super::plan::{Look, Plan};
+use super::space::Space;
 use super::waits::{self, Waits};
+use super::whose;
 use crate::session::Stage;
 use crate::signals;
 use crate::spool::codec::Event as Seen;
@@ -17,11 +20,14 @@ use early::Oddity;
 use freehold_record::packed::Kind;
 use freehold_trace::namer::{Anomalies, Moving};
 use freehold_trace::{
-    Api, Begin, Event, Namer, ProcessId, Record, Request, StackId, ThreadId, Tick, Writer,
+    Api, Begin, Event, MapEvent, Namer, Part, ProcessId, ProcessInfo, Record, Request, Resident,
+    StackId, ThreadId, Tick, What, Writer,
 };
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
+/// Less free memory of malloc's is nobody's.
+const LEAST_FREE: u64 = 1 << 20;
 /// Events between two words of progress.
 const PROGRESS_EVENTS: u64 = 1 << 16;
 
@@ -116,15 +122,26 @@ impl Unexplained {
     }
 }
 
+/// What a merge leaves: what it could not explain, the stacks, and what processes had in memory.
+pub type Merged = (Unexplained, Trie, BTreeMap<ProcessId, Vec<Resident>>);
+
 /// The merge of a spool into a writer.
 pub struct Merge<'a> {
     plan: &'a Plan,
+    spool: &'a Spool,
     loader: Loader<'a>,
     writer: &'a mut Writer,
     namer: Namer,
     threads: Vec<Thread>,
     forks: Vec<Fork>,
-    /// Threads by their index; forks from `threads.len()` on.
+    looks: Vec<(ProcessId, Look)>,
+    /// What each process has outside of malloc.
+    spaces: Vec<Option<Box<Space>>>,
+    /// What was seen of each process's memory; its parts are not named yet.
+    samples: BTreeMap<ProcessId, Vec<Resident>>,
+    /// Processes as they are known by now.
+    infos: BTreeMap<ProcessId, ProcessInfo>,
+    /// Threads by their index; forks from `threads.len()` on, then looks.
     heap: BinaryHeap<Reverse<Key>>,
     waits: Waits,
     /// What of a process is still to come, forks of it included: at 0 its memory is forgotten.
@@ -139,11 +156,16 @@ impl<'a> Merge<'a> {
     pub fn new(spool: &'a Spool, plan: &'a Plan, writer: &'a mut Writer) -> Result<Self, Stop> {
         let mut merge = Merge {
             plan,
+            spool,
             loader: Loader::new(spool, Trie::new(plan))?,
             writer,
             namer: Namer::new(),
             threads: Vec::new(),
             forks: Vec::new(),
+            looks: Vec::new(),
+            spaces: Vec::new(),
+            samples: BTreeMap::new(),
+            infos: BTreeMap::new(),
             heap: BinaryHeap::new(),
             waits: Waits::new(spool.threads.len()),
             pending: Vec::new(),
@@ -153,6 +175,7 @@ impl<'a> Merge<'a> {
         };
         merge.line_up_threads(spool);
         merge.line_up_forks();
+        merge.line_up_looks();
         merge.announce();
         Ok(merge)
     }
@@ -196,11 +219,32 @@ impl<'a> Merge<'a> {
         }
     }
 
+    fn line_up_looks(&mut self) {
+        let first = self.threads.len() + self.forks.len();
+        for process in self.plan.processes.values() {
+            for &look in &process.looks {
+                let index = (first + self.looks.len()) as u32;
+                self.looks.push((process.info.id, look));
+                self.heap.push(Reverse((look.tick, RANK_REST, index)));
+                *self.pending_of(process.info.id) += 1;
+            }
+        }
+    }
+
     /// The spool is there until the trace is whole, so nothing need be said twice.
     fn announce(&mut self) {
         for process in self.plan.processes.values() {
+            self.infos.insert(process.info.id, process.info.clone());
             self.writer.process_at_end(process.info.clone());
         }
+    }
+
+    fn space(&mut self, process: ProcessId) -> &mut Space {
+        let index = process.0 as usize;
+        if index >= self.spaces.len() {
+            self.spaces.resize_with(index + 1, || None);
+        }
+        self.spaces[index].get_or_insert_default()
     }
 
     fn pending_of(&mut self, process: ProcessId) -> &mut u32 {
@@ -212,14 +256,15 @@ impl<'a> Merge<'a> {
     }
 
     /// Merges everything.
-    pub fn run(mut self, progress: &mut dyn FnMut(Stage)) -> Result<(Unexplained, Trie), Stop> {
+    pub fn run(mut self, progress: &mut dyn FnMut(Stage)) -> Result<Merged, Stop> {
         while let Some(Reverse((_, _, index))) = self.heap.pop() {
             match (index as usize).checked_sub(self.threads.len()) {
-                Some(fork) => self.fork(fork)?,
+                Some(fork) if fork < self.forks.len() => self.fork(fork)?,
+                Some(look) => self.look(look - self.forks.len())?,
                 None => self.run_of(index as usize, progress)?,
             }
         }
-        Ok((self.unexplained, self.loader.trie))
+        Ok((self.unexplained, self.loader.trie, self.samples))
     }
 
     /// The events of one thread up to the next event of another.
@@ -280,11 +325,14 @@ impl<'a> Merge<'a> {
         thread.told += 1;
         thread.stream.step(&mut self.loader)?;
         let (namer, writer) = (&mut self.namer, &mut *self.writer);
-        let mut failed = None;
+        let (mut failed, mut made) = (None, None);
         // What is implied (the free of what an allocation found in its place) is nobody's call.
         let ends = matches!(seen.kind, Kind::Free | Kind::ReallocBegin);
         let mut emit = |event| {
             let stack = if ends_object(&event) == ends { seen.stack } else { StackId::NONE };
+            if let Event::Alloc { object, .. } | Event::Realloc { object, .. } = event {
+                made = Some((object, stack));
+            }
             let record = Record { tick, process, thread: id, event };
             if let Err(error) = writer.push_stacked(&record, stack) {
                 failed.get_or_insert(error);
@@ -308,6 +356,7 @@ impl<'a> Merge<'a> {
                 }
             }
             Kind::ThreadStart => emit(Event::ThreadStart),
+            Kind::Map => {}
             Kind::ThreadEnd => thread.ended = true,
             Kind::Wide | Kind::Clock | Kind::Stack | Kind::Data => {}
             Kind::Access => access(namer, process, id, &seen, &mut emit),
@@ -317,11 +366,79 @@ impl<'a> Merge<'a> {
         if let Some(error) = failed {
             return Err(Stop::Write(error));
         }
+        if let Some((object, stack)) = made {
+            self.space(process).made(object, stack);
+        }
+        self.tell_space(process, id, tick, &seen)?;
         if self.threads[index].told < self.threads[index].awaited {
             return Ok(Told::Yes);
         }
         self.wake(index);
         Ok(Told::Awaited)
+    }
+
+    /// Follows an event in the addresses of its process.
+    #[inline]
+    fn tell_space(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        tick: Tick,
+        seen: &Seen,
+    ) -> Result<(), Stop> {
+        if makes_object(seen.kind) == Some(true) {
+            self.space(process).touch(seen.address);
+        }
+        match seen.kind {
+            Kind::ThreadStart => self.space(process).thread_begins(thread.0, seen.address),
+            Kind::ThreadEnd => self.space(process).thread_ends(thread.0),
+            Kind::Map => return self.tell_mapping(process, thread, tick, seen),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Memory outside of malloc came or went.
+    fn tell_mapping(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        tick: Tick,
+        seen: &Seen,
+    ) -> Result<(), Stop> {
+        let (stack, flags) = (seen.stack, seen.slack.unwrap_or(0));
+        let mut changes = Vec::new();
+        let mut emit = |map, change| changes.push((map, change));
+        self.space(process).told(seen.address, seen.size, flags, stack, &mut emit);
+        for (map, change) in changes {
+            self.writer.mapping(&MapEvent { tick, process, thread, stack, map, change })?;
+        }
+        Ok(())
+    }
+
+    /// What a process had in memory now.
+    fn look(&mut self, index: usize) -> Result<(), Stop> {
+        let (process, look) = self.looks[index];
+        if let Some(rows) = look.rows(self.spool) {
+            self.space(process);
+            let (namer, space) = (&self.namer, self.spaces[process.0 as usize].as_deref());
+            let live = |each: &mut dyn FnMut(u64, u64)| {
+                namer.each_live(process, &mut |address, size, _| each(address, size));
+            };
+            let parts = space.map_or_else(Vec::new, |space| whose::parts(&rows, space, live));
+            let kept = match space.filter(|_| is_much_free(&parts)) {
+                Some(space) => kept::kept(blocks(namer, space, process)),
+                None => Vec::new(),
+            };
+            let tick = Tick(look.tick.saturating_sub(self.plan.origin));
+            let sample = Resident { tick, at_end: look.at_end, parts, kept };
+            if let Some(info) = self.infos.get_mut(&process) {
+                info.peak_resident = info.peak_resident.max(Some(sample.bytes()));
+            }
+            self.samples.entry(process).or_default().push(sample);
+        }
+        self.settle(process);
+        Ok(())
     }
 
     /// A thread has no more events.
@@ -342,11 +459,14 @@ impl<'a> Merge<'a> {
     fn fork(&mut self, index: usize) -> Result<(), Stop> {
         let Fork { child, parent, thread } = self.forks[index];
         let inherited = self.namer.fork(parent, child);
+        let space = self.space(parent).forked();
+        *self.space(child) = space;
         if let Some(known) = self.plan.processes.get(&child.0) {
-            let mut info = known.info.clone();
-            info.inherited_objects = inherited.objects;
-            info.inherited_bytes = inherited.bytes;
-            self.writer.process_at_end(info);
+            if let Some(info) = self.infos.get_mut(&child) {
+                info.inherited_objects = inherited.objects;
+                info.inherited_bytes = inherited.bytes;
+                self.writer.process_at_end(info.clone());
+            }
             // The thread's own events may have been moved behind the fork's stamp.
             let by = self.threads.iter_mut().find(|t| t.process == parent && t.thread == thread);
             if let Some(by) = by
@@ -371,9 +491,34 @@ impl<'a> Merge<'a> {
             let counts = &mut self.unexplained.counts;
             counts.implied_frees += anomalies.implied_frees;
             counts.unknown_frees += anomalies.unknown_frees;
+            if let Some(info) = self.infos.get_mut(&process) {
+                info.peak_bytes = Some(self.namer.peak(process));
+                self.writer.process_at_end(info.clone());
+            }
             self.namer.end(process);
+            if let Some(space) = self.spaces.get_mut(process.0 as usize) {
+                *space = None;
+            }
         }
     }
+}
+
+/// Whether so much of malloc's memory is free that it is worth knowing who keeps it.
+fn is_much_free(parts: &[Part]) -> bool {
+    let of_malloc = parts.iter().filter(|part| part.what == What::Malloc);
+    let free: u64 = of_malloc.map(|part| part.resident.saturating_sub(part.live)).sum();
+    let all: u64 = parts.iter().map(|part| part.resident).sum();
+    free >= LEAST_FREE && free >= all / 10
+}
+
+/// The blocks of which is known who made them.
+fn blocks(namer: &Namer, space: &Space, process: ProcessId) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    namer.each_live(process, &mut |address, size, object| {
+        let stack = object.map_or(StackId::NONE, |object| space.maker(object));
+        blocks.push(Block { address, size: u32::try_from(size).unwrap_or(u32::MAX), stack });
+    });
+    blocks
 }
 
 /// Whether the event is a free.

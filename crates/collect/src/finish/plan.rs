@@ -2,9 +2,11 @@
 
 use super::Ended;
 use crate::lost::Lost;
+use crate::smaps::{self, Row};
 use crate::spool::facts::FactReader;
 use crate::spool::{Kind, Spool};
 use freehold_record::hello::NOBODY;
+use freehold_trace::resident::MOST_SAMPLES;
 use freehold_trace::{Begin, Ending, Header, ProcessId, ProcessInfo, ThreadId};
 use std::collections::BTreeMap;
 
@@ -18,6 +20,43 @@ pub struct Process {
     pub tick: u64,
     /// Its end was seen, or its exec.
     pub ended: bool,
+    /// The moments at which its map was read that go into the trace, in the order of time.
+    pub looks: Vec<Look>,
+    /// At how many looks it called itself how.
+    titles: BTreeMap<String, u32>,
+}
+
+/// A moment at which a process's map was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// When.
+    pub tick: u64,
+    /// The process was about to end.
+    pub at_end: bool,
+    /// Bytes in memory.
+    resident: u64,
+    /// Which fact of the spool it is.
+    fact: usize,
+}
+
+impl Process {
+    /// It called itself so at a look. Its name is what it was called most often: "… is shutting down" comes late and is seen once.
+    fn call(&mut self, title: String) {
+        *self.titles.entry(title).or_insert(0) += 1;
+        // Of several, the shortest beginning.
+        let most = self.titles.iter().rev().max_by_key(|(_, looks)| **looks);
+        self.info.title = most.map_or_else(String::new, |(title, _)| title.clone());
+    }
+}
+
+impl Look {
+    /// The rows of the map.
+    pub fn rows(&self, spool: &Spool) -> Option<Vec<Row>> {
+        let mut fact = spool.facts.get(self.fact)?.reader();
+        let (_tick, _end, _mark, _title) =
+            (fact.number()?, fact.number()?, fact.number()?, fact.text()?);
+        smaps::read(&mut fact)
+    }
 }
 
 /// The facts of a recording.
@@ -49,15 +88,19 @@ impl Plan {
             return None;
         }
         plan.start(first.reader())?;
-        for fact in rest {
+        for (before, fact) in rest.iter().enumerate() {
             // A fact that makes no sense is as good as none.
             let _ = match fact.kind {
                 Kind::Process => plan.process(fact.process, fact.reader()),
+                Kind::Look => plan.look(fact.process, fact.reader(), before + 1),
                 Kind::End => plan.end(fact.process, fact.reader()),
                 Kind::Clock => plan.clock(fact.reader()),
                 Kind::Finish => plan.finish(fact.reader()),
                 Kind::Start | Kind::Events | Kind::RawEvents | Kind::PlainEvents => None,
             };
+        }
+        for process in plan.processes.values_mut() {
+            thin(&mut process.looks);
         }
         Some(plan)
     }
@@ -91,7 +134,32 @@ impl Plan {
             ..ProcessInfo::default()
         };
         let forked_by = (forked_by != NOBODY).then_some(ThreadId(forked_by));
-        self.processes.insert(number, Process { info, forked_by, tick, ended: false });
+        self.processes.insert(
+            number,
+            Process {
+                info,
+                forked_by,
+                tick,
+                ended: false,
+                looks: Vec::new(),
+                titles: BTreeMap::new(),
+            },
+        );
+        Some(())
+    }
+
+    fn look(&mut self, number: u32, mut fact: FactReader<'_>, at: usize) -> Option<()> {
+        let process = self.processes.get_mut(&number)?;
+        let (tick, at_end, high_water) = (fact.number()?, fact.number()? == 1, fact.number()?);
+        let title = fact.text()?;
+        if !title.is_empty() {
+            process.call(title);
+        }
+        if high_water > 0 {
+            process.info.high_water = process.info.high_water.max(Some(high_water));
+        }
+        let resident = smaps::read(&mut fact)?.iter().map(|row| row.resident).sum();
+        process.looks.push(Look { tick, at_end, resident, fact: at });
         Some(())
     }
 
@@ -162,6 +230,22 @@ impl Plan {
         }
         notes
     }
+}
+
+/// Leaves as many as a trace keeps: the greatest, the last, and others as even in time as they came.
+fn thin(looks: &mut Vec<Look>) {
+    looks.sort_by_key(|look| look.tick);
+    let Some(greatest) = looks.iter().max_by_key(|look| look.resident).copied() else { return };
+    let (most, all) = (MOST_SAMPLES - 1, looks.len());
+    if all <= MOST_SAMPLES {
+        return;
+    }
+    let mut kept: Vec<Look> = (1..=most).map(|part| looks[part * all / most - 1]).collect();
+    if !kept.contains(&greatest) {
+        kept.push(greatest);
+        kept.sort_by_key(|look| look.tick);
+    }
+    *looks = kept;
 }
 
 fn machine() -> BTreeMap<String, String> {

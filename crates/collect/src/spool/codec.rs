@@ -50,6 +50,9 @@ impl Hears for () {
 const LONGEST: usize = 1 + 8 + 6 + 10 + 10;
 // What is said of stacks: tag and three numbers.
 const _: () = assert!(LONGEST >= 1 + 7 + 2 + 10);
+/// The bits of a tag that hold the kind: 0 is [`Kind::Map`], the only one that they do not hold.
+const KIND: u8 = 15;
+const _: () = assert!(Kind::Map as u8 == KIND + 1);
 /// Bytes of the first buffer of a thread.
 const SMALLEST: usize = 1 << 10;
 
@@ -155,8 +158,10 @@ impl Encoder {
                 self.out.leb(event.wide_slack());
                 0
             }
-            Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock => 0,
-            Kind::Free | Kind::ReallocBegin => self.out.address(event.address(), &mut self.address),
+            Kind::ThreadEnd | Kind::Clock => 0,
+            Kind::Free | Kind::ReallocBegin | Kind::ThreadStart | Kind::Map => {
+                self.out.address(event.address(), &mut self.address)
+            }
             _ => {
                 let form = self.out.address(event.address(), &mut self.address);
                 self.out.leb(event.size());
@@ -164,7 +169,7 @@ impl Encoder {
                 form
             }
         };
-        self.out.buffer[tag] = kind as u8 | time_form << 4 | address_form << 6;
+        self.out.buffer[tag] = kind as u8 & KIND | time_form << 4 | address_form << 6;
     }
 
     /// Bytes so far.
@@ -377,7 +382,10 @@ impl Decoder {
         while self.at < end {
             let tag = padded[self.at];
             self.at += 1;
-            let kind = Kind::from_number(tag & 15)?;
+            let kind = match tag & KIND {
+                0 => Kind::Map,
+                number => Kind::from_number(number)?,
+            };
             if is_of_stacks(kind) {
                 let said = self.said(kind, padded)?;
                 hears.hear(kind, said);
@@ -392,7 +400,7 @@ impl Decoder {
             let (tick, stack) = (self.tick, StackId::NONE);
             let mut event =
                 Event { tick, kind, address: 0, size: 0, slack: None, align_log2: 0, stack };
-            if !matches!(kind, Kind::ThreadStart | Kind::ThreadEnd | Kind::Clock) {
+            if !matches!(kind, Kind::ThreadEnd | Kind::Clock) {
                 event.address = self.address(padded, tag >> 6)?;
             }
             if kind.is_alloc() || matches!(kind, Kind::ReallocEnd | Kind::Access) {

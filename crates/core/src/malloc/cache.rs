@@ -5,14 +5,15 @@
 //! [`NodeHeap`](super::NodeHeap). A cache that is zero except for an odd key is valid: it owns nothing, refuses every
 //! allocation, and every free is [`Freed::Slow`].
 //!
-//! Invariant: a stack holds free blocks of slabs that this cache owns, or that others adopted while it had no thread. Only
-//! the owning thread touches a cache, except its inbox and its depots; the holder of the registry's lock owns a cache
-//! without a thread.
+//! Invariant: a stack holds free blocks of slabs that this cache owns, that threads share, or that others adopted while it
+//! had no thread. Only the owning thread touches a cache, except its inbox and its depots; the holder of the registry's lock
+//! owns a cache without a thread.
 
 use super::block::Block;
 use super::magazines::Magazines;
 use super::reserve::Reserve;
 use super::slabs::Slabs;
+use super::tag::Owner;
 use super::units::{UNIT, UNIT_SHIFT};
 use crate::place::Home;
 use crate::size_class::{SMALL_MAX, SizeClass, class_of_small};
@@ -53,6 +54,8 @@ pub struct Cache {
     /// How often in a row its thread was seen elsewhere, and slabs cut; see `NodeHeap::is_stray`.
     pub(super) strays: Cell<u8>,
     pub(super) cuts: Cell<u8>,
+    /// How often, lately, its thread waited for slabs that threads share; see `Registry::with_common`.
+    pub(super) waits: Cell<u8>,
     /// Set while a cold path is changing lists: a forked child must not touch such a cache.
     pub(super) busy: Cell<bool>,
     /// Whether a thread has it.
@@ -124,6 +127,14 @@ impl Cache {
             Some((_, class)) => Freed::Full(class),
             None => Freed::Slow,
         }
+    }
+
+    /// Whether the slabs of an owner, which is of a slab's tag, are of this cache's home.
+    #[inline]
+    pub(super) fn is_at_home_of(&self, owner: Owner) -> bool {
+        let cache = ptr::with_exposed_provenance::<Cache>(owner.0);
+        // SAFETY: a cache, or its page of zeros if it gave the slab to another just now and was given up.
+        self.home.get() == Home::ANYWHERE || unsafe { (*cache).home.get() } == self.home.get()
     }
 
     /// The tag of the unit that `address` lies in, if that is in the region that this cache knows.

@@ -192,7 +192,7 @@ impl ClassCensus {
 pub struct Census {
     /// Address space that is readable and writable.
     pub committed: u64,
-    /// In slabs, large blocks and caches.
+    /// In slabs, large blocks (less their tails) and caches.
     pub held: u64,
     /// In free units whose pages may be resident.
     pub dirty: u64,
@@ -349,6 +349,7 @@ impl<P: Peek> Walk<'_, P> {
                     census.large_blocks += 1;
                     census.large_held = census.large_held.saturating_add(held);
                     let size = read_u64(descriptor, self.layout.large_size).min(held);
+                    census.held = census.held.saturating_sub(held - size);
                     census.large_bytes = census.large_bytes.saturating_add(size);
                 }
                 Tag::Nothing => {}

@@ -4,7 +4,7 @@
 //! decides by [`Decisions::SHIPPED`], which the compiler folds into the code. The laboratory runs the same code by other
 //! values: its simulated machine returns them from [`Machine::decisions`](crate::machine::Machine::decisions).
 
-use crate::malloc::units::{BANK, UNIT};
+use crate::malloc::units::UNIT;
 use crate::size_class::SizeClass;
 
 /// One row of the table.
@@ -60,6 +60,11 @@ decisions! {
     "batch.first" batch_first = 512, off Some(8 << 10);
     /// Bytes that a thread's reserve holds in depots. More goes back to bits while it is in the processor's caches.
     "reserve.bytes" reserve_bytes = 32 << 20, off Some(0);
+    /// The same as a part of the memory of the thread's slabs: what is set aside keeps slabs from other sizes, so a small heap
+    /// sets little aside.
+    "reserve.share" reserve_share = 64, off Some(1);
+    /// Bytes that the reserves of all threads hold together in any case: frees stay short, and so little does not matter.
+    "reserve.least" reserve_least = 1 << 20, off Some(0);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
     /// bits.
     "reserve.debt" reserve_debt = 4 * UNIT, off Some(0);
@@ -69,22 +74,34 @@ decisions! {
     "reserve.repaid-words" reserve_repaid_words = 16, off None;
     /// Blocks of another thread's slab that are collected before they go home together.
     "parcel.blocks" parcel_blocks = 64, off Some(1);
+    /// Bytes of a block from which threads share slabs: a slab of a thread's own is mostly empty where each of a hundred
+    /// threads needs a block or two.
+    "slabs.shared-from" slabs_shared_from = 1 << 10, off Some(usize::MAX);
+    /// Threads from which they do.
+    "slabs.shared-threads" slabs_shared_threads = 4, off Some(usize::MAX);
+    /// Bytes of shared blocks that a full stack of a thread holds, and that a refill takes.
+    "slabs.shared-bytes" slabs_shared_bytes = 2 << 10, off None;
+    /// A thread counts four each time that it finds the lock of shared slabs taken, and one back each time that it does not;
+    /// from this count on it takes slabs of its own: where threads get in each other's way, memory is the lesser cost. At most 255.
+    "slabs.shared-waits" slabs_shared_waits = 64, off Some(0);
     /// Caches without a thread that are asked for a slab before a new one is cut.
     "slabs.adopt" slabs_adopt = 8, off Some(0);
     /// Listed slabs of which the fullest is allocated from next, so that the emptier ones can become free.
     "slabs.fullest" slabs_fullest = 8, off Some(1);
     /// Whether a thread keeps the last slab of a class when all of it is free (1), or gives it back (0).
     "slabs.kept" slabs_kept = 1, off Some(0);
-    /// Bytes in use below which no bank gets a huge page: a small program would pay for what it does not touch.
-    "huge.from" huge_from = 8 << 20, off Some(usize::MAX);
-    /// Bytes in use below which no bank for slabs or smaller blocks gets one.
-    "huge.slabs-from" huge_slabs_from = 12 << 20, off Some(usize::MAX);
-    /// Bytes in use from which a bank more or less does not matter.
-    "huge.always-from" huge_always_from = 32 << 20, off Some(usize::MAX);
-    /// Bytes of the longest block that gets huge pages: longer ones are often tables of which little is ever touched.
-    "huge.longest" huge_longest = 64 << 20, off Some(0);
+    /// Bytes in use from which a thread that fills its slabs gets a huge page for the next 32 of them: a page that it does
+    /// not fill is then at most one part in thirty of what is in use.
+    "huge.from" huge_from = 64 << 20, off Some(usize::MAX);
     /// Bytes from which a block's pages are moved instead of copied, and discarded instead of cleared.
     "large.pages-from" large_pages_from = 1 << 20, off Some(usize::MAX);
+    /// Free memory that may be resident while memory grows: one such part of the most that was ever in use. What is beyond
+    /// goes back before fresh memory is touched, so the peak follows what is in use, not what was freed on the way.
+    "units.spare" units_spare = 16, off Some(0);
+    /// Bytes in use from which a heap that follows its container looks at what is left there: a look reads some files.
+    "room.from" room_from = 32 << 20, off None;
+    /// All free memory goes back at once when at most one such part of a limit is left.
+    "room.low" room_low = 8, off Some(usize::MAX);
     /// Freed bytes that start the purger.
     "purge.from" purge_from = 8 << 20, off Some(usize::MAX);
     /// Rounds of the purger that a free unit stays resident: a program that comes back within a second pays no page fault.
@@ -123,10 +140,24 @@ impl Decisions {
         blocks(class, self.batch_bytes, self.batch_blocks)
     }
 
+    /// How many blocks of a class that threads share a full stack holds, and a refill takes.
+    #[inline(always)]
+    pub const fn shared_len(&self, class: SizeClass) -> usize {
+        blocks(class, self.slabs_shared_bytes, self.batch_blocks)
+    }
+
     /// How many the first refill takes.
     #[inline(always)]
     pub const fn first_batch(&self, class: SizeClass) -> usize {
         blocks(class, self.batch_first, self.batch_blocks)
+    }
+
+    /// Bytes that the reserve of one of `threads` holds in depots, with so many slabs.
+    #[inline]
+    pub fn reserve_of(&self, slabs: usize, threads: usize) -> usize {
+        let (share, least) =
+            (slabs * UNIT / self.reserve_share, self.reserve_least / threads.max(1));
+        share.max(least).min(self.reserve_bytes)
     }
 
     /// How many blocks of a class are collected for another thread's slab.
@@ -135,39 +166,16 @@ impl Decisions {
         blocks(class, self.batch_bytes, self.parcel_blocks)
     }
 
-    /// For how many of the first banks of a run, which was taken for a block of `size` bytes (`None`: for a slab) while `used` units were
-    /// in use, huge pages pay. `filled`: the thread fills its slabs; `slabs`: how many it has.
+    /// Whether a huge page pays for a bank that a thread opens by a slab, while `used` units are in use, `slabs` of them
+    /// the thread's, of `classes`.
     ///
     /// A first touch of a 2 MiB page costs as much as some hundred first touches of 4 KiB pages, so huge pages pay once a
     /// seventh of a bank is used; but resident memory counts the unused part, too. So the heap asks for them only where next
-    /// to nothing stays untouched. A slab gets one for its bank if its thread has as many slabs as a bank: of a thousand
-    /// threads with a slab each, little of each slab is touched.
+    /// to nothing stays untouched: for a thread with twice as many slabs as classes, at most half of which are being filled.
+    /// It never asks for large blocks: a program may touch a table in part, and nobody can know.
     #[inline]
-    pub fn huge_banks(
-        &self,
-        size: Option<usize>,
-        used: usize,
-        filled: bool,
-        slabs: usize,
-    ) -> usize {
-        let used = used * UNIT;
-        let many = used >= self.huge_always_from;
-        match size {
-            None | Some(0..BANK) if used >= self.huge_slabs_from && filled => 1,
-            None => usize::from(many && slabs >= BANK / UNIT),
-            Some(0..BANK) => usize::from(many),
-            Some(size) if size > self.huge_longest => 0,
-            Some(size) if many => size.div_ceil(BANK),
-            Some(size) => size / BANK,
-        }
-    }
-
-    /// Whether a thread fills its slabs, of which `used` units consist with those of others: it has twice as many as
-    /// classes, so that at most half of them are being filled; or as many as classes, which are half of what is in use, so
-    /// that there are no other threads' slabs that are being filled, too.
-    #[inline]
-    pub const fn fills_slabs(slabs: usize, classes: usize, used: usize) -> bool {
-        slabs >= classes * 2 || (slabs >= classes && slabs * 2 >= used)
+    pub const fn is_huge(&self, used: usize, slabs: usize, classes: usize) -> bool {
+        used >= self.huge_from / UNIT && slabs >= classes * 2
     }
 }
 
@@ -203,20 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_asked_for_where_banks_fill() {
-        let banks = |size: usize, used: usize, filled, slabs| {
-            let size = (size != 0).then_some(size);
-            Decisions::SHIPPED.huge_banks(size, used / UNIT, filled, slabs)
-        };
-        let mib = 1 << 20;
-        assert_eq!((banks(0, 11 * mib, true, 99), banks(0, 12 * mib, true, 1)), (0, 1));
-        assert_eq!((banks(0, 31 * mib, false, 32), banks(0, 32 * mib, false, 32)), (0, 1));
-        assert_eq!((banks(0, 32 * mib, false, 31), banks(mib, 32 * mib, false, 0)), (0, 1));
-        assert_eq!((banks(5 * mib, 8 * mib, false, 0), banks(5 * mib, 32 * mib, false, 0)), (2, 3));
-        assert_eq!(
-            (banks(64 * mib, 9 * mib, false, 0), banks(65 * mib, 99 * mib, true, 99)),
-            (32, 0)
-        );
+    fn huge_pages_are_asked_for_where_slabs_fill() {
+        let huge = |mib: usize, slabs| Decisions::SHIPPED.is_huge((mib << 20) / UNIT, slabs, 40);
+        assert!(!huge(63, 1000) && huge(64, 80) && !huge(640, 79));
     }
 
     #[test]

@@ -172,7 +172,8 @@ impl<M: Machine> NodeHeap<M> {
     /// Whether a block of this class of a slab of the cache's is free, and no set bit.
     fn is_loose(&self, cache: &Cache, class: SizeClass, address: usize) -> bool {
         let own = tag::of_slab(cache.slabs.owner(), class);
-        let owned = self.shared.tag_at(address).is_ok_and(|(_, tag)| tag & !tag::SPARSE == own);
+        let owned =
+            self.shared.tag_at(address).is_ok_and(|(_, tag)| tag::is_in_stacks_of(tag, own));
         owned && self.is_free_but_no_bit(address)
     }
 

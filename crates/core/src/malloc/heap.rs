@@ -19,14 +19,14 @@ use super::registry::Registry;
 use super::shared::Shared;
 use super::slabs::sparse;
 use super::slabs::{give_word, slab::Slab};
-use super::tag::{SPARSE, Tag};
+use super::tag::{SHARED, SPARSE, Tag};
 use super::units::region::{Region, Run};
 use super::units::{UNIT, UnitLayout, Usage};
 use crate::machine::Machine;
 use crate::place::{Home, NodeId};
 use crate::size_class::{MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized};
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// How often in a row a thread is seen on another node before it takes a cache there.
 const STRAYS: u8 = 2;
@@ -40,8 +40,6 @@ pub struct NodeHeap<M: Machine> {
     pub(super) registry: Registry,
     /// The node that all memory comes from, as number + 1; 0: the calling thread's.
     bound: AtomicU32,
-    /// Units that may be in use or resident; 0 is no limit.
-    limit: AtomicUsize,
     pub(super) shared: Shared<M>,
 }
 
@@ -56,7 +54,6 @@ impl<M: Machine> NodeHeap<M> {
         NodeHeap {
             registry: Registry::new(),
             bound: AtomicU32::new(0),
-            limit: AtomicUsize::new(0),
             shared: Shared::new(machine),
         }
     }
@@ -79,12 +76,6 @@ impl<M: Machine> NodeHeap<M> {
         self.shared.late.get()
     }
 
-    /// Limits what the heap may hold of the machine to `bytes`, at least one unit: beyond, requests
-    /// are refused. Several threads that ask at the same moment may pass it by what they ask for.
-    pub fn set_limit(&self, bytes: usize) {
-        self.limit.store((bytes / UNIT).max(1), Ordering::Relaxed);
-    }
-
     /// Reserves at most `bytes` of address space at a time, a power of two from 4 MiB. Before the first allocation.
     pub fn reserve_at_most(&self, bytes: usize) {
         self.shared.units.reserve_at_most(bytes);
@@ -99,43 +90,27 @@ impl<M: Machine> NodeHeap<M> {
         unsafe { self.shared.units.release(self.machine()) };
     }
 
-    /// A run of units of `home`, within the limit. When there is none, what the cache and idle ones hold goes
+    /// A run of units of `home`, of whose last unit so many bytes are not needed, within the limit. When there is none, what the cache and idle ones hold goes
     /// back first.
     pub(super) fn take_run(
         &self,
         cache: &Cache,
         home: Home,
         layout: UnitLayout,
+        tail: usize,
     ) -> Option<(&Region, Run)> {
-        self.try_run(home, layout).or_else(|| {
+        let try_it = || {
+            let allowed = self.allows(layout.len, tail);
+            allowed.then(|| self.shared.units.take(self.machine(), home, layout))?
+        };
+        let run = try_it().or_else(|| {
             self.give_all(cache);
             self.registry.each_idle(self.machine(), |idle| self.give_all(idle));
-            self.try_run(home, layout)
-        })
-    }
-
-    fn try_run(&self, home: Home, layout: UnitLayout) -> Option<(&Region, Run)> {
-        if self.allows(layout.len) {
-            self.shared.units.take(self.machine(), home, layout)
-        } else {
-            None
-        }
-    }
-
-    /// Whether `more` units are within the limit; gives dirty ones back if that helps.
-    pub(super) fn allows(&self, more: usize) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        if limit == 0 {
-            return true;
-        }
-        let usage = self.usage();
-        if usage.used + more > limit {
-            return false;
-        }
-        if usage.used + usage.dirty + more > limit {
-            self.purge_units(true);
-        }
-        true
+            try_it()
+        });
+        self.give_surplus();
+        self.look_at_room(layout.len);
+        run
     }
 
     /// From now on all memory comes from one node; with `None`, from the calling thread's.
@@ -348,10 +323,11 @@ impl<M: Machine> NodeHeap<M> {
         if unsafe { Block::is_marked(block, cache.key()) } {
             return Err(Misuse::DoubleFree);
         }
-        let own = owner == cache.slabs.owner();
-        if own || tag & SPARSE != 0 {
+        let keeps =
+            owner == cache.slabs.owner() || (tag & SHARED != 0 && cache.is_at_home_of(owner));
+        if keeps || tag & SPARSE != 0 {
             self.check_free(cache, address, tag)?;
-            if own {
+            if keeps {
                 self.put_back(cache, block, class);
                 return Ok(true);
             }
@@ -388,6 +364,7 @@ impl<M: Machine> NodeHeap<M> {
         let _changing = cache.changing();
         let (region, _) = self.shared.tag_at(address.addr())?;
         large::free(&self.shared, region, address.addr());
+        self.give_surplus();
         Ok(())
     }
 

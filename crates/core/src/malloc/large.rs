@@ -62,6 +62,7 @@ pub(super) fn clear<M: Machine>(shared: &Shared<M>, block: *mut u8, size: usize)
 #[inline(never)]
 pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize) {
     let units = units(region, address);
+    shared.limits.change_tails(units * UNIT - size(region, address), 0);
     // SAFETY: the region contains the block.
     unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
     give(shared, address, units);

@@ -93,10 +93,11 @@ impl Magazines {
         (granted.get() as i32 - room.get()).max(0) as usize
     }
 
-    /// Makes a list the stack of a class, which may grow to `granted` blocks.
+    /// Makes a list the stack of a class, which may grow to `granted` blocks, or is longer already: its length is what is
+    /// granted less the room that is left.
     pub(super) fn set(&self, class: SizeClass, stack: List, granted: usize) {
         self.heads.at(class.index()).set(Block::link_to(stack.first, self.key.get()));
-        self.grant(class, granted, stack.len);
+        self.grant(class, granted.max(stack.len), stack.len);
     }
 
     /// Takes all of the stack of a class, which may grow to `granted` blocks from now on.

@@ -87,7 +87,7 @@ impl<M: Machine> NodeHeap<M> {
         let decisions = self.shared.decisions();
         let stack: List = cache.reserve.take_spare(class);
         let short = stack.len <= decisions.batch_blocks;
-        if !Reserve::has_depot(class) || (cache.reserve.is_full(decisions) && short) {
+        if !Reserve::has_depot(class) || (self.is_stocked(cache) && short) {
             let rest = self.give_step(cache, stack, decisions.reserve_words);
             cache.reserve.swap_spare(class, rest);
         } else {

@@ -15,6 +15,7 @@
 //! purge       returns pages that hold no block, also inside slabs in use
 //! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
 //! walk        every block that a program has; is an address one      census     what a heap holds, counted from outside
+//! room        limits, and what the heap keeps for itself when little is left
 //! ```
 //!
 //! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
@@ -68,6 +69,8 @@ mod refill;
 mod registry;
 #[cfg(not(loom))]
 mod resize;
+#[cfg(not(loom))]
+mod room;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]

@@ -36,7 +36,8 @@ impl<M: Machine> NodeHeap<M> {
     /// Whether enough was freed since [`NodeHeap::settled`] that a round of purging is worth it.
     #[inline]
     pub fn wants_purge(&self) -> bool {
-        self.shared.freed() >= self.shared.decisions().purge_from
+        let most = self.shared.decisions().purge_from.min(self.shared.units.kept_at_most());
+        self.shared.freed() >= most
     }
 
     /// The purger goes to sleep: counting starts anew.
@@ -71,7 +72,8 @@ impl<M: Machine> NodeHeap<M> {
         if shared.decisions().purge_slabs != 0 {
             purge_slabs(shared, at_once, &mut done);
         }
-        done.bytes += self.purge_units(at_once);
+        let few = self.usage().dirty * UNIT <= shared.units.kept_at_most();
+        done.bytes += self.purge_units(at_once || !few);
         done.unsettled += self.usage().dirty * UNIT;
         done.more = done.bytes != 0 || done.unsettled >= shared.decisions().purge_again;
         done
@@ -99,24 +101,49 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Purges free units that stayed unused for some rounds (`at_once`: all); how many bytes.
     pub(super) fn purge_units(&self, at_once: bool) -> usize {
-        let (shared, machine) = (&self.shared, self.machine());
+        let shared = &self.shared;
         let age = if at_once { 0 } else { shared.decisions().purge_rest as u32 };
         let (mut from, mut bytes) = ((0, 0), 0);
-        loop {
-            let more = shared.purging.with(machine, || {
-                let (dirty, next) = shared.units.hide_dirty(machine, from, age)?;
-                let at = ptr::with_exposed_provenance_mut(dirty.address);
-                // SAFETY: the units are free, committed, and hidden from everybody else.
-                let clean = unsafe { machine.purge(at, dirty.len * UNIT) };
-                shared.units.purged(machine, dirty, clean);
-                bytes += if clean { dirty.len * UNIT } else { 0 };
-                clean.then_some(next)
-            });
-            match more {
-                Some(next) if at_once || !shared.is_hurried() => from = next,
-                _ => return bytes,
-            }
+        while at_once || !shared.is_hurried() {
+            let step = || self.purge_run(from, age);
+            let Some((len, next)) = shared.purging.with(self.machine(), step) else { break };
+            (from, bytes) = (next, bytes + len * UNIT);
         }
+        bytes
+    }
+
+    /// Gives back what is free beyond what may be resident, while memory grows before what was just taken is touched. Unless
+    /// somebody else is purging.
+    #[inline]
+    pub(super) fn give_surplus(&self) {
+        let surplus = self.shared.units.take_surplus();
+        if surplus != 0 {
+            self.purge_surplus(surplus);
+        }
+    }
+
+    #[cold]
+    fn purge_surplus(&self, mut left: usize) {
+        let mut from = (0, 0);
+        while left != 0 {
+            let step = || self.purge_run(from, 0);
+            let Some(Some((len, next))) = self.shared.purging.try_with(self.machine(), step) else {
+                return;
+            };
+            (from, left) = (next, left.saturating_sub(len));
+        }
+    }
+
+    /// Purges one run of free units in which nothing was freed for `age` rounds, at or after `from`: how many, and where
+    /// to go on. Under the purger's lock.
+    fn purge_run(&self, from: (usize, usize), age: u32) -> Option<(usize, (usize, usize))> {
+        let (units, machine) = (&self.shared.units, self.machine());
+        let (dirty, next) = units.hide_dirty(machine, from, age)?;
+        let at = ptr::with_exposed_provenance_mut(dirty.address);
+        // SAFETY: the units are free, committed, and hidden from everybody else.
+        let clean = unsafe { machine.purge(at, dirty.len * UNIT) };
+        units.purged(machine, dirty, clean);
+        clean.then_some((dirty.len, next))
     }
 }
 

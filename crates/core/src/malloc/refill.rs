@@ -1,10 +1,10 @@
 //! What fills an empty stack, and where a full one goes.
 //!
 //! ```text
-//! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs
-//!          4 an idle cache's slab   5 a new slab, in return for which other classes' blocks go back
+//! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share
+//!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back
 //! full     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
-//!          or, when the reserve is full, goes back to bits
+//!          or, when the reserve is full or its blocks lie in shared slabs, goes back to bits
 //! ```
 //!
 //! The first two are linked already and cost the same however long they are. Bits become a stack a few
@@ -17,10 +17,12 @@ use super::heap::NodeHeap;
 use super::misuse::Misuse;
 use super::reserve::Reserve;
 use super::slabs::give_list;
+use super::tag::SHARED;
 use super::units::UnitLayout;
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::SizeClass;
+use core::ptr;
 
 impl<M: Machine> NodeHeap<M> {
     /// Puts blocks of `class` into the cache's empty stack, if there are any to be had.
@@ -39,7 +41,7 @@ impl<M: Machine> NodeHeap<M> {
         cache.slabs.receive(&self.shared);
         if let Some(stack) = self.fetch(cache, class) {
             let most = self.shared.decisions().stack_len(class);
-            return cache.magazines.set(class, stack, stack.len.max(most));
+            return cache.magazines.set(class, stack, most);
         }
         self.refill_from_bits(cache, class);
         if cache.magazines.first(class).is_null() {
@@ -52,14 +54,37 @@ impl<M: Machine> NodeHeap<M> {
         let want = cache.magazines.next_batch(class, decisions);
         let mut chain = Chain::new(cache.key());
         cache.slabs.take(&self.shared, class, want, &mut chain);
+        if chain.len == 0 && self.registry.shares(decisions, cache, class) {
+            self.take_shared(cache, class, want.min(decisions.shared_len(class)), &mut chain);
+        }
         while chain.len == 0 && self.find_slab(cache, class) {
             cache.slabs.take(&self.shared, class, want, &mut chain);
         }
         let stack = List { first: chain.close(), len: chain.len };
-        cache.magazines.set(class, stack, decisions.stack_len(class));
+        cache.magazines.set(class, stack, self.most_of(cache, class));
         if cache.reserve.owes() {
             self.repay(cache, class);
         }
+    }
+
+    /// Takes blocks of `class` from slabs that the threads of a home share, of which a cache without a thread is the owner.
+    fn take_shared(&self, cache: &Cache, class: SizeClass, want: usize, chain: &mut Chain) {
+        let shared = &self.shared;
+        let found = self.registry.with_common(shared, cache, |common| {
+            common.receive(shared);
+            common.take(shared, class, want, chain);
+        });
+        if found.is_none() || chain.len != 0 {
+            return;
+        }
+        // Not under the lock: what idle caches hold may have to go back first.
+        let home = cache.home.get();
+        let Some((region, run)) = self.take_run(cache, home, UnitLayout::ONE, 0) else { return };
+        self.registry.with_common(shared, cache, |common| {
+            common.cut(region, run, class, SHARED);
+            common.take(shared, class, want, chain);
+        });
+        self.refresh_for(cache, region, run.address);
     }
 
     /// Lists a slab of `class` with free blocks: one that an idle cache has, else a new one.
@@ -85,13 +110,13 @@ impl<M: Machine> NodeHeap<M> {
         if cache.home.get() != Home::ANYWHERE {
             self.look_closely(cache);
         }
-        let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE) else {
+        let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0) else {
             return false;
         };
-        cache.slabs.cut(region, run, class);
+        cache.slabs.cut(region, run, class, 0);
         self.refresh_for(cache, region, run.address);
         cache.reserve.owe(class, self.shared.decisions());
-        cache.slabs.ask_for_huge(&self.shared, run, None);
+        cache.slabs.ask_for_huge(&self.shared, run);
         true
     }
 
@@ -102,7 +127,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         let stack = cache.reserve.take_spare(class);
         let most = self.shared.decisions().stack_len(class);
-        cache.magazines.set(class, stack, stack.len.max(most));
+        cache.magazines.set(class, stack, most);
         true
     }
 
@@ -122,8 +147,13 @@ impl<M: Machine> NodeHeap<M> {
         // All but the block that did not fit any more, with which a new stack begins.
         // SAFETY: the stack is this cache's, and not empty: a block was just pushed.
         let first = unsafe { Block::next(last, key) };
+        // What goes back to bits may be another thread's before this call ends: no list leads there, for a forked child
+        // follows them.
+        // SAFETY: as above.
+        unsafe { Block::link(last, ptr::null_mut(), key) };
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
-        let stocked = cache.reserve.is_full(decisions);
+        let most = self.most_of(cache, class);
+        let stocked = self.is_stocked(cache) || most < decisions.stack_len(class);
         let rest = if stocked && full.len <= decisions.batch_blocks {
             self.give_step(cache, full, decisions.reserve_words)
         } else if Reserve::has_depot(class) {
@@ -135,10 +165,25 @@ impl<M: Machine> NodeHeap<M> {
         };
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest.first, key) };
-        let most = decisions.stack_len(class);
         // What does not fit goes back to bits at once while the reserve is full: little by little.
-        let most = if stocked { (most / 4).max(1) } else { most };
-        cache.magazines.set(class, List { first: last, len: rest.len + 1 }, most);
+        let most = if stocked { most.min(decisions.stack_len(class) / 4).max(1) } else { most };
+        let stack = List { first: last, len: rest.len + 1 };
+        cache.magazines.set(class, stack, most);
+    }
+
+    /// How many blocks of a class a full stack holds: few of those that threads share.
+    fn most_of(&self, cache: &Cache, class: SizeClass) -> usize {
+        let decisions = self.shared.decisions();
+        let shared = self.registry.shares(decisions, cache, class);
+        if shared { decisions.shared_len(class) } else { decisions.stack_len(class) }
+    }
+
+    /// Whether the cache has set as much aside as it may.
+    pub(super) fn is_stocked(&self, cache: &Cache) -> bool {
+        let (slabs, _) = cache.slabs.counts();
+        let (threads, units) = (self.registry.threads(), &self.shared.units);
+        let most = self.shared.decisions().reserve_of(slabs, threads);
+        cache.reserve.is_full(most.min(units.kept_at_most() / (16 * threads.max(1))))
     }
 
     /// Gives the first of a list of blocks back to bits, to at most `words` of them. What is left of it.

@@ -16,11 +16,14 @@
 //! Invariant: a page is a cache if its key is not zero; a cache that is given up has no thread, owns no slab, and holds no block.
 
 use super::cache::Cache;
+use super::decisions::Decisions;
 use super::shared::Shared;
+use super::slabs::Slabs;
 use super::tag::CACHES;
 use super::units::{UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::{Home, MAX_NODES};
+use crate::size_class::SizeClass;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -39,6 +42,8 @@ pub(super) struct Registry {
     lists: UnsafeCell<Lists>,
     /// Caches without a thread, roughly: whether adopting is worth a lock.
     idle_len: AtomicUsize,
+    /// Caches with a thread.
+    threads: AtomicUsize,
     pub(super) lock: Lock,
 }
 
@@ -59,11 +64,17 @@ struct Waiting {
     fresh: *mut Cache,
     /// Units of which pages were given up, each by its first cache.
     gaps: *mut Cache,
+    /// The cache whose slabs all threads share. It is in no list, and never has a thread.
+    common: *mut Cache,
 }
 
 impl Waiting {
-    const NONE: Waiting =
-        Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), gaps: ptr::null_mut() };
+    const NONE: Waiting = Waiting {
+        idle: ptr::null_mut(),
+        fresh: ptr::null_mut(),
+        gaps: ptr::null_mut(),
+        common: ptr::null_mut(),
+    };
 }
 
 impl Cache {
@@ -111,7 +122,12 @@ impl Registry {
     pub(super) const fn new() -> Registry {
         let of_nodes = [Waiting::NONE; MAX_NODES];
         let lists = Lists { of_nodes, anywhere: Waiting::NONE, all: ptr::null_mut() };
-        Registry { lists: UnsafeCell::new(lists), idle_len: AtomicUsize::new(0), lock: Lock::new() }
+        Registry {
+            lists: UnsafeCell::new(lists),
+            idle_len: AtomicUsize::new(0),
+            threads: AtomicUsize::new(0),
+            lock: Lock::new(),
+        }
     }
 
     /// The word that points to the first of all caches, for a reader from outside.
@@ -149,13 +165,53 @@ impl Registry {
             }
             cache.attached.set(true);
             cache.given_up.set(false);
+            self.threads.fetch_add(1, Ordering::Relaxed);
             Some(cache)
         })
+    }
+
+    /// How many caches have a thread.
+    #[inline]
+    pub(super) fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// Whether the thread of a cache takes blocks of a class from slabs that threads share.
+    #[inline]
+    pub(super) fn shares(&self, decisions: &Decisions, cache: &Cache, class: SizeClass) -> bool {
+        class.size() >= decisions.slabs_shared_from
+            && self.threads() >= decisions.slabs_shared_threads
+            && (cache.waits.get() as usize) < decisions.slabs_shared_waits
+    }
+
+    /// Runs `work`, for the thread of a cache, on the cache whose slabs the threads of its home share; `None` when memory is
+    /// short.
+    pub(super) fn with_common<M: Machine, R>(
+        &self,
+        shared: &Shared<M>,
+        cache: &Cache,
+        work: impl FnOnce(&Slabs) -> R,
+    ) -> Option<R> {
+        let (waited, waits) = (self.lock.lock(&shared.machine), cache.waits.get());
+        cache.waits.set(if waited { waits.saturating_add(4) } else { waits.saturating_sub(1) });
+        // SAFETY: the lock makes this the only access.
+        let lists = unsafe { &mut *self.lists.get() };
+        let home = cache.home.get();
+        if lists.waiting(home).common.is_null() {
+            let new = lists.make(shared, home);
+            lists.waiting(home).common = new;
+        }
+        // SAFETY: caches live for ever; those without a thread are touched under the lock only.
+        let common = unsafe { lists.waiting(home).common.as_ref() };
+        let result = common.map(|common| work(&common.slabs));
+        self.lock.unlock(&shared.machine);
+        result
     }
 
     /// The thread of a cache has ended.
     pub(super) fn give(&self, machine: &impl Machine, cache: &Cache) {
         self.with(machine, |lists| lists.rest(cache));
+        self.threads.fetch_sub(1, Ordering::Relaxed);
         self.idle_len.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -234,21 +290,25 @@ impl Registry {
 
     /// In a forked child: caches of which `stays` says no have no thread, whatever they were before.
     pub(super) fn rest_all(&self, machine: &impl Machine, stays: impl Fn(&Cache) -> bool) {
-        let len = self.with(machine, |lists| {
-            lists.each_waiting(|waiting| waiting.idle = ptr::null_mut());
-            let mut len = 0;
+        let (len, threads) = self.with(machine, |lists| {
+            lists.each_waiting(|waiting| {
+                (waiting.idle, waiting.common) = (ptr::null_mut(), ptr::null_mut());
+            });
+            let (mut len, mut threads) = (0, 0);
             for cache in lists.caches() {
                 cache.told.set(0);
                 if stays(cache) {
                     cache.attached.set(true);
+                    threads += 1;
                 } else {
                     lists.rest(cache);
                     len += 1;
                 }
             }
-            len
+            (len, threads)
         });
         self.idle_len.store(len, Ordering::Relaxed);
+        self.threads.store(threads, Ordering::Relaxed);
     }
 }
 
@@ -274,6 +334,7 @@ impl Lists {
         cache.attached.set(false);
         cache.metered.set(false);
         cache.strays.set(0);
+        cache.waits.set(0);
         let waiting = self.waiting(cache.home.get());
         cache.next_idle.set(waiting.idle);
         waiting.idle = ptr::from_ref(cache).cast_mut();

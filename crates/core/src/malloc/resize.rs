@@ -29,7 +29,6 @@ impl<M: Machine> NodeHeap<M> {
         let Some(run) = self.take_large(cache, size, align) else {
             return (ptr::null_mut(), false);
         };
-        cache.slabs.ask_for_huge(&self.shared, run, Some(size));
         (ptr::with_exposed_provenance_mut(run.address), run.zero)
     }
 
@@ -40,14 +39,22 @@ impl<M: Machine> NodeHeap<M> {
         }
         let units = size.div_ceil(UNIT).max(1);
         let layout = UnitLayout { len: units, align };
-        let (region, run) = self.take_run(cache, self.here(cache), layout)?;
+        let rounded = large::rounded(self.machine(), size);
+        let tail = units * UNIT - rounded;
+        let (region, run) = self.take_run(cache, self.here(cache), layout, tail)?;
         let large = Large::of(region, run.address);
-        large.size.set(large::rounded(self.machine(), size));
+        large.size.set(rounded);
         large.units.set(units);
+        self.shared.limits.change_tails(0, tail);
         if !run.zero {
             // SAFETY: the run is ours. What a slab's first block left there was its mark, and a program may copy what it never
             // wrote: back to that very place, by `realloc`, when there is a block in use.
             unsafe { Block::wipe(ptr::with_exposed_provenance_mut(run.address)) };
+            if self.shared.limits.has_own() {
+                let end = ptr::with_exposed_provenance_mut(run.address + rounded);
+                // SAFETY: the tail is ours, and nobody uses it. What counts as not held shall not be held.
+                unsafe { self.machine().purge(end, tail) };
+            }
         }
         // SAFETY: the region contains the run.
         unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
@@ -64,24 +71,28 @@ impl<M: Machine> NodeHeap<M> {
         };
         let large = Large::of(region, address);
         let (have, units) = (large.units.get(), size.div_ceil(UNIT));
+        let rounded = large::rounded(self.machine(), size);
+        let tail = units * UNIT - rounded;
         if units < have {
             // Before they are anyone's: a forked child that finds the block believes its length.
             large.units.set(units);
             compiler_fence(Ordering::Release);
             large::give(shared, address + units * UNIT, have - units);
         } else if units > have
-            && shared.units.extend(self.machine(), address, have, units).is_none()
+            && !(self.allows(units - have, tail)
+                && shared.units.extend(self.machine(), address, have, units).is_some())
         {
             return self.move_large(cache, region, address, size);
         }
+        self.give_surplus();
+        shared.limits.change_tails(have * UNIT - large.size.get(), tail);
         large.units.set(units);
-        large.size.set(large::rounded(self.machine(), size));
+        large.size.set(rounded);
         address
     }
 
     fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
         let have = Large::of(region, from).size.get();
-        // No huge pages: a block that grows by steps may be a reserve more than a use.
         let Some(run) = self.take_large(cache, size, 1) else { return 0 };
         let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);

@@ -2,6 +2,7 @@
 
 use super::decisions::Decisions;
 use super::misuse::{Late, Misuse};
+use super::room::Limits;
 use super::slabs::slab::{Held, Slab};
 use super::tag::Tag;
 use super::units::Units;
@@ -23,6 +24,7 @@ pub(super) struct Shared<M: Machine> {
     /// Whether rounds of the purger shall end soon.
     pub(super) hurried: AtomicBool,
     pub(super) late: Late,
+    pub(super) limits: Limits,
     pub(super) units: Units,
     /// Blocks that the purger holds; under its lock.
     pub(super) held: UnsafeCell<Held>,
@@ -37,6 +39,7 @@ impl<M: Machine> Shared<M> {
             freed: AtomicUsize::new(0),
             hurried: AtomicBool::new(false),
             late: Late::new(),
+            limits: Limits::new(),
             units: Units::new(),
             held: UnsafeCell::new(Held::NONE),
         }

@@ -1,8 +1,8 @@
 //! The word that a free looks up: what the unit of an address holds.
 //!
 //! ```text
-//! slab        its owner (4 KiB aligned) | SPARSE? | class     the block's own tag xor the cache
-//! large       LARGE                                               gives the class, if it is ours
+//! slab        its owner (4 KiB aligned) | SHARED? | SPARSE? | class     the block's own tag xor the cache
+//! large       LARGE                                                         gives the class, if it is ours
 //! caches      CACHES
 //! otherwise   0
 //! ```
@@ -17,6 +17,8 @@ pub const LARGE: u64 = 0x100;
 
 /// The unit holds caches.
 pub const CACHES: u64 = 0x200;
+/// The unit is a slab that threads share: whoever frees a block of it puts it into a stack of their own.
+pub const SHARED: u64 = 0x400;
 
 const LOW: u64 = 0xFFF;
 
@@ -53,4 +55,10 @@ impl Tag {
 pub fn of_slab(owner: Owner, class: SizeClass) -> u64 {
     debug_assert_eq!(owner.0 as u64 & LOW, 0);
     owner.0 as u64 | class.index() as u64
+}
+
+/// Whether blocks of a slab with that tag may be in the stacks of the owner with whose slabs of the class begins `own`.
+pub fn is_in_stacks_of(tag: u64, own: u64) -> bool {
+    let differs = (tag & !SPARSE) ^ own;
+    differs == 0 || (tag & SHARED != 0 && differs & (SPARSE - 1) == 0)
 }

@@ -43,6 +43,8 @@ const BOUNDS: &[(&str, usize, usize)] = &[
     ("stack.blocks", 1, 4096),
     ("batch.blocks", 1, 64),
     ("parcel.blocks", 1, 64),
+    ("reserve.share", 1, usize::MAX),
+    ("slabs.shared-waits", 0, u8::MAX as usize),
     ("sparse.frees", 1, u16::MAX as usize),
     ("purge.rest", 0, 1000),
     ("purge.round", 1, 3_600_000),

@@ -172,9 +172,11 @@ fn the_purger_comes_at_the_times_of_the_trace() {
 #[test]
 fn a_machine_with_huge_pages_gives_whole_banks() {
     let mut script = Script::new();
-    (0..64).for_each(|i| _ = script.alloc(0, 0, i, MIB - 200 * KIB));
+    (0..48 * 1024).for_each(|i| _ = script.alloc(0, 0, i, KIB));
     let small = script.run(&Settings::default());
-    let huge = script.run(&Settings { huge_pages: true, ..Settings::default() });
+    let mut settings = Settings { huge_pages: true, ..Settings::default() };
+    settings.set("huge.from=8M").unwrap();
+    let huge = script.run(&settings);
     assert_eq!(paged(&small).at_peak.huge_pages, 0);
     assert!(paged(&huge).at_peak.huge_pages > MIB, "{:?}", paged(&huge).at_peak);
     assert_eq!(huge.timeline.last().unwrap().live, small.timeline.last().unwrap().live);

@@ -34,7 +34,7 @@ pub struct Lifetimes {
 }
 
 /// Counts, histograms and curves.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// Events.
     pub events: u64,

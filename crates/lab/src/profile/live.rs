@@ -71,7 +71,7 @@ fn signed(bytes: u64) -> i64 {
 
 /// The table.
 #[derive(Debug)]
-pub(super) struct LiveTable<L> {
+pub(crate) struct LiveTable<L> {
     /// The first page, which most processes need no other than.
     first: Vec<Option<L>>,
     /// The others.
@@ -88,7 +88,7 @@ impl<L> Default for LiveTable<L> {
 impl<L: Copy> LiveTable<L> {
     /// Puts an object there, and gives the one that was there: a sound trace has none.
     #[inline]
-    pub(super) fn insert(&mut self, id: u32, live: L) -> Option<L> {
+    pub(crate) fn insert(&mut self, id: u32, live: L) -> Option<L> {
         self.seen += 1;
         if u64::from(id) >= self.seen + SLACK {
             return None;
@@ -100,17 +100,22 @@ impl<L: Copy> LiveTable<L> {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, id: u32) -> Option<L> {
+    pub(crate) fn remove(&mut self, id: u32) -> Option<L> {
         self.get_mut(id)?.take()
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Option<L>> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Option<L>> {
         let (page, within) = (id as usize / PAGE, id as usize % PAGE);
         match page.checked_sub(1) {
             None => self.first.get_mut(within),
             Some(page) => self.pages.get_mut(page)?.get_mut(within),
         }
+    }
+
+    /// All that are live.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &L> {
+        self.first.iter().chain(self.pages.iter().flatten()).flatten()
     }
 
     /// Makes a place for `id`.

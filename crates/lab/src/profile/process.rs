@@ -7,9 +7,10 @@ use super::histogram::Histogram;
 use super::live::{Change, Held, Live, LiveTable};
 use super::size_by_lifetime::SizeByLifetime;
 use super::top_sizes::TopSizes;
-use freehold_trace::{Event, Header, ObjectId, ProcessInfo, Request, ThreadId, Tick};
+use freehold_trace::{Event, Header, ObjectId, ProcessId, ProcessInfo, Request, ThreadId, Tick};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use std::cmp::Reverse;
 
 /// One thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -42,6 +43,14 @@ pub struct ProcessProfile {
     pub threads: Vec<ThreadProfile>,
     /// The thread matrix: who frees whose.
     pub frees_between: Vec<FreesBetween>,
+}
+
+impl ProcessProfile {
+    /// The greatest is judged, and listed first.
+    pub fn weight(&self) -> (u64, u64, Reverse<ProcessId>) {
+        let own_peak = self.process.own(self.figures.peak.bytes);
+        self.process.weight(own_peak, self.figures.events)
+    }
 }
 
 /// What can be added up over processes.

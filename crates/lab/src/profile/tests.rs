@@ -130,7 +130,8 @@ fn inherited_objects_are_live_in_the_child_and_count_once_in_total() {
 fn no_events() {
     let profile = profile_of(vec![], &[]);
     assert_eq!((profile.total.figures.events, profile.processes.len()), (0, 0));
-    assert!(serde_json::to_string(&profile.profile).unwrap().contains("\"schema\":1"));
+    let text = serde_json::to_string(&profile.profile).unwrap();
+    assert!(text.contains(&format!("\"schema\":{PROFILE_SCHEMA}")), "{text}");
 }
 
 #[test]

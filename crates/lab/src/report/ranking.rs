@@ -3,6 +3,7 @@
 //! The same columns serve the page and the terminal, so that both say the same.
 
 use super::html::Cell;
+use crate::answer::choice::{self, Interval};
 use crate::human;
 use crate::results::{Causes, Kind, Outcome, Paged};
 
@@ -13,6 +14,8 @@ struct Column {
     value: fn(&Outcome) -> Option<f64>,
     /// Whether the page draws a bar under the cells.
     bar: bool,
+    /// Of a figure that is measured: how its runs lay apart. Then the best is only who is apart from all others.
+    runs: Option<fn(&Outcome) -> Option<Interval>>,
 }
 
 /// A column of words and numbers.
@@ -21,7 +24,7 @@ const fn told(
     show: fn(&Outcome) -> String,
     value: fn(&Outcome) -> Option<f64>,
 ) -> Column {
-    Column { head, show, value, bar: false }
+    Column { head, show, value, bar: false, runs: None }
 }
 
 /// One under whose cells the page draws a bar.
@@ -30,7 +33,12 @@ const fn drawn(
     show: fn(&Outcome) -> String,
     value: fn(&Outcome) -> Option<f64>,
 ) -> Column {
-    Column { head, show, value, bar: true }
+    Column { head, show, value, bar: true, runs: None }
+}
+
+/// One whose figures are measured.
+const fn measured(column: Column, runs: fn(&Outcome) -> Option<Interval>) -> Column {
+    Column { runs: Some(runs), ..column }
 }
 
 /// Ranked by both.
@@ -38,7 +46,8 @@ const PEAK_MEMORY: Column =
     drawn("peak memory", |o| human::bytes(o.peak_memory), |o| Some(o.peak_memory as f64));
 
 const ALLOCATORS: &[Column] = &[
-    drawn("time", |o| or_dash(o.seconds, human::seconds), |o| o.seconds),
+    measured(drawn("time", |o| or_dash(o.seconds, human::seconds), |o| o.seconds), choice::time),
+    measured(PEAK_MEMORY, choice::memory),
     told(
         "± runs",
         |o| {
@@ -60,7 +69,6 @@ const ALLOCATORS: &[Column] = &[
         |o| or_dash(o.latency, |l| human::clocked(l.p999, l.resolution)),
         |o| o.latency.map(|l| l.p999),
     ),
-    PEAK_MEMORY,
     told("of live", |o| human::times(o.johnstone_wilson.peak_over_peak + 1.0), |_| None),
     told("at end", |o| human::bytes(o.final_memory), |o| Some(o.final_memory as f64)),
     told("faults", |o| or_dash(o.page_faults, human::count), |o| o.page_faults.map(|n| n as f64)),
@@ -189,6 +197,8 @@ impl Best {
         let least = told.iter().min_by(|a, b| a.0.total_cmp(&b.0));
         // Where all read the same, nobody is best.
         let differ = told.iter().any(|(_, text)| Some(text) != least.map(|best| &best.1));
+        let whole: Vec<&Outcome> = outcomes.iter().copied().filter(|o| o.failures == 0).collect();
+        let differ = differ && column.runs.is_none_or(|runs| choice::apart(&whole, runs).is_some());
         Self { shown: least.filter(|_| differ).map(|best| best.1.clone()), most }
     }
 
@@ -203,6 +213,7 @@ impl Best {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Spread;
 
     fn policy(name: &str, peak_memory: u64, failures: u64) -> Outcome {
         Outcome { name: name.into(), peak_memory, failures, ..Outcome::default() }
@@ -218,6 +229,21 @@ mod tests {
         assert_eq!(best, [true, false, false], "who failed is not the best of anything");
         assert_eq!(ranking.heads.last().unwrap(), "failed");
         assert!(Ranking::of(&found, Kind::Allocator).is_none());
+    }
+
+    #[test]
+    fn within_noise_nobody_is_best() {
+        let found = |slower: f64| {
+            let of = |name: &str, seconds: f64| {
+                let (seconds_min, seconds_max) = (seconds * 0.95, seconds * 1.05);
+                let spread = Spread { runs: 3, seconds_min, seconds_max, ..Spread::default() };
+                let (kind, seconds) = (Kind::Allocator, Some(seconds));
+                Outcome { kind, seconds, spread: Some(spread), ..policy(name, 64, 0) }
+            };
+            let ranking = Ranking::of(&[of("a", 1.0), of("b", slower)], Kind::Allocator).unwrap();
+            ranking.rows[0][1].best
+        };
+        assert_eq!((found(1.04), found(1.5)), (false, true));
     }
 
     #[test]

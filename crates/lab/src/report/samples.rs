@@ -39,6 +39,7 @@ fn facts() -> TraceFacts {
         command: vec![name.into(), "--scene".into(), "<room & box>".into()],
         threads: 4,
         events,
+        ..ProcessFacts::default()
     };
     TraceFacts {
         command: vec!["freehold-radiosity".into(), "--scene".into(), "<room & box>".into()],

@@ -1,7 +1,7 @@
 //! A page's frame: its head with the content policy, the answer, its foot with the numbers to download.
 //!
 //! Invariant: every page of the project begins and ends here, so none asks the network for anything: the
-//! policy forbids scripts and every address but inline styles and pictures.
+//! policy forbids every address but inline styles and pictures, and scripts but for the inline ones of a page that says it has some.
 
 use super::html::Escaped;
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub(crate) struct Head<'a> {
     pub facts: &'a str,
     /// Style sheet beyond the common one.
     pub style: &'a str,
+    /// Whether the page has scripts, inline.
+    pub scripts: bool,
 }
 
 impl Head<'_> {
@@ -29,9 +31,10 @@ impl Head<'_> {
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; img-src data:\"><meta name=\"color-scheme\" content=\"light dark\">\
+             style-src 'unsafe-inline'; img-src data:{}\"><meta name=\"color-scheme\" content=\"light dark\">\
              <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{}{}</style></head><body><header>\
              <p class=\"over\">{}</p><h1>{}</h1><p class=\"facts\">{}</p>",
+            if self.scripts { "; script-src 'unsafe-inline'" } else { "" },
             Escaped(self.title),
             include_str!("style.css"),
             self.style,
@@ -54,7 +57,7 @@ pub(crate) fn open(
 ) -> String {
     let mut out = String::with_capacity(1 << 18);
     let over = format!("Freehold {study}");
-    Head { over: &over, title, heading: title, facts, style }.write(&mut out);
+    Head { over: &over, title, heading: title, facts, style, scripts: false }.write(&mut out);
     out.push_str("<section class=\"answer\" aria-label=\"The answer\">");
     for sentence in answer {
         let _ = write!(out, "<p>{}</p>", Escaped(sentence));

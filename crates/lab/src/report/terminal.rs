@@ -1,7 +1,8 @@
-//! The ranking tables for a terminal: within 100 columns or what the terminal has, with or without colour.
+//! The answer and the ranking tables for a terminal: within 100 columns or what the terminal has, with or without colour.
 
 use super::html::Cell;
 use super::ranking::Ranking;
+use crate::answer::{Answer, Phrase};
 use crate::results::{Kind, Outcome};
 use std::ops::Range;
 
@@ -11,6 +12,10 @@ pub const MOST_COLUMNS: usize = 100;
 const STRONG: &str = "\u{1b}[1;32m";
 const FAINT: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
+
+const BOLD: &str = "\u{1b}[1m";
+/// Columns of the headings beside the answer, and of the space behind them.
+const HEADING: usize = 15;
 
 /// Narrowest that names become.
 const LEAST_NAME: usize = 12;
@@ -22,6 +27,57 @@ pub fn tables(outcomes: &[Outcome], colour: bool, columns: usize) -> String {
     let rankings: Vec<_> = kinds.iter().filter_map(|kind| Ranking::of(outcomes, *kind)).collect();
     let columns = columns.min(MOST_COLUMNS);
     rankings.iter().map(|ranking| table(ranking, colour, columns)).collect::<Vec<_>>().join("\n")
+}
+
+/// The answer: each heading once, its sentences beside it in lines that fit, each sentence on a line of its own.
+pub fn answer(answer: &Answer, colour: bool, columns: usize) -> String {
+    let columns = columns.min(MOST_COLUMNS);
+    let mut out = String::new();
+    for (heading, sentences) in answer.parts() {
+        let mut heading = heading;
+        for sentence in sentences {
+            for line in lines_of(sentence, columns.saturating_sub(HEADING), colour) {
+                let label = pad_right(std::mem::take(&mut heading), HEADING);
+                out += &if colour && !label.trim().is_empty() {
+                    format!("{BOLD}{label}{PLAIN}")
+                } else {
+                    label
+                };
+                out += &line;
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// A sentence in lines of so many columns. Names of another program may hold anything: no control character passes.
+fn lines_of(sentence: &[Phrase], columns: usize, colour: bool) -> Vec<String> {
+    let (mut lines, mut line, mut taken) = (Vec::new(), String::new(), 0);
+    let mut open = false;
+    for phrase in sentence {
+        let strong = phrase.strong && colour;
+        for piece in phrase.text.split_inclusive(' ') {
+            let piece: String =
+                piece.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+            // Where the line is broken a style ends and begins anew.
+            if taken > 0 && taken + width(piece.trim_end()) > columns {
+                line.truncate(line.trim_end().len());
+                line += if open { PLAIN } else { "" };
+                lines.push(std::mem::take(&mut line));
+                (taken, open) = (0, false);
+            }
+            if strong != open {
+                line += if strong { BOLD } else { PLAIN };
+                open = strong;
+            }
+            taken += width(&piece);
+            line += &piece;
+        }
+    }
+    line += if open { PLAIN } else { "" };
+    lines.push(line);
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn table(ranking: &Ranking, colour: bool, columns: usize) -> String {
@@ -141,6 +197,24 @@ mod tests {
         assert!(widest <= MOST_COLUMNS, "{widest} columns:\n{text}");
         assert!(text.contains('*') && !text.contains('\u{1b}'), "{text}");
         assert!(tables(&story.results, true, usize::MAX).contains(STRONG));
+    }
+
+    #[test]
+    fn the_answer_fits_and_its_words_stay_whole() {
+        let phrase = |text: &str, strong| Phrase { text: text.into(), strong };
+        let sentence = vec![
+            phrase("Free what ", false),
+            phrase("grow\u{1b} (a.c:7)", true),
+            phrase(" makes, ", false),
+        ];
+        let said = Answer { todo: vec![sentence.clone(), sentence], ..Answer::default() };
+        assert_eq!(
+            answer(&said, false, 35),
+            "What to do     Free what grow·\n               (a.c:7) makes,\n\
+             \u{20}              Free what grow·\n               (a.c:7) makes,\n"
+        );
+        let coloured = answer(&said, true, 30);
+        assert!(coloured.contains("\u{1b}[1mgrow·\u{1b}[0m\n"), "{coloured:?}");
     }
 
     #[test]

@@ -2,26 +2,24 @@
 
 use super::*;
 
-fn story_of<'a>(
-    document: &'a Document,
-    circumstances: &'a Circumstances,
-    map: &'a HeatMap,
-) -> Story<'a> {
+fn page_of(document: &Document, map: &HeatMap) -> String {
+    let answer = Answer::of_comparison(None, &document.results, document.trace.seconds);
     Story {
         document,
-        circumstances,
+        circumstances: &samples::circumstances(),
         lifetimes: Some(map),
+        sites: None,
+        answer: &answer,
         command: "freehold compare -- freehold-radiosity",
         trace_file: "app.fht",
         kept: false,
         warnings: &[],
     }
+    .html()
 }
 
 fn sample_page() -> String {
-    let (document, circumstances, map) =
-        (samples::document(), samples::circumstances(), samples::heat());
-    story_of(&document, &circumstances, &map).html()
+    page_of(&samples::document(), &samples::heat())
 }
 
 #[test]
@@ -42,8 +40,7 @@ fn the_page_is_sound_and_every_name_escaped() {
 fn nothing_replayed_is_said_not_drawn() {
     let mut document = samples::document();
     document.results.clear();
-    let map = HeatMap::default();
-    let page = story_of(&document, &samples::circumstances(), &map).html();
+    let page = page_of(&document, &HeatMap::default());
     assert!(page.contains("Nothing could replay this trace"));
     assert!(!page.contains("<svg"));
 }

@@ -55,6 +55,14 @@ pub struct TraceFacts {
     pub damage: Vec<String>,
 }
 
+impl TraceFacts {
+    /// What the process replayed called itself, where that is not its command.
+    pub fn title(&self) -> Option<&str> {
+        let replayed = self.processes.iter().find(|process| process.process == self.process)?;
+        Some(replayed.title.as_str()).filter(|title| !title.is_empty())
+    }
+}
+
 /// One process of the trace.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessFacts {
@@ -66,6 +74,24 @@ pub struct ProcessFacts {
     pub threads: u32,
     /// Its events of every kind.
     pub events: u64,
+    /// What it called itself, where that is not its command.
+    #[serde(default)]
+    pub title: String,
+    /// Most bytes asked for that were alive at once, where the recorder counted.
+    #[serde(default)]
+    pub peak_bytes: Option<u64>,
+    /// Most bytes that were seen in memory at once, where the recorder looked.
+    #[serde(default)]
+    pub peak_resident: Option<u64>,
+}
+
+impl ProcessFacts {
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        let program =
+            || self.command.first().map_or("?", |path| path.rsplit('/').next().unwrap_or(path));
+        if self.title.is_empty() { program() } else { &self.title }
+    }
 }
 
 /// Where and how fast: what differs from run to run and machine to machine.

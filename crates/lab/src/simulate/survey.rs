@@ -2,7 +2,7 @@
 
 use super::SimulateError;
 use crate::results::{ProcessFacts, TraceFacts};
-use freehold_trace::{Event, ObjectId, ProcessId, Tick, Trace};
+use freehold_trace::{Damage, Event, ObjectId, ProcessId, ProcessInfo, Tick, Trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The process replayed, in numbers.
@@ -18,12 +18,43 @@ pub struct Survey {
     pub records: u64,
 }
 
-/// The process with most events, the one a trace is about; the first of several. `None` when the
+/// The process that had the most memory of malloc at once, beside what it inherited: the one that a user means. Of several
+/// the one with most events, then the first. `None` when the trace has no process at all. A trace that does not say
+/// what its processes had is read.
+///
+/// # Errors
+/// When the file cannot be read, or `interrupted` becomes true.
+pub fn heaviest(
+    trace: &Trace,
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<Option<ProcessId>, SimulateError> {
+    let with_events = trace.processes().iter().filter(|process| trace.events_of(process.id) > 0);
+    let processes: Vec<&ProcessInfo> = with_events.collect();
+    if let [] | [_] = processes[..] {
+        return Ok(busiest(trace));
+    }
+    let (mut most, mut done) = (None, 0);
+    for process in processes {
+        let events = trace.events_of(process.id);
+        let own_peak = match process.peak_bytes {
+            Some(peak) => process.own(peak),
+            None => {
+                let mut told = |records, _| progress(done + records, trace.events());
+                tally(trace, process.id, &mut told, interrupted)?.0.own_peak
+            }
+        };
+        done += events;
+        most = most.max(Some(process.weight(own_peak, events)));
+    }
+    Ok(most.map(|(_, _, process)| process.0))
+}
+
+/// The process with most events, for recordings of programs that are known; the first of several. `None` when the
 /// trace has no process at all.
 pub fn busiest(trace: &Trace) -> Option<ProcessId> {
-    let by_events = |process: &&freehold_trace::ProcessInfo| {
-        (trace.events_of(process.id), std::cmp::Reverse(process.id))
-    };
+    let by_events =
+        |process: &&ProcessInfo| (trace.events_of(process.id), std::cmp::Reverse(process.id));
     trace.processes().iter().max_by_key(by_events).map(|process| process.id)
 }
 
@@ -41,24 +72,11 @@ pub fn survey(
     let info = trace.process(process);
     let info = info
         .ok_or(SimulateError::NoProcess { process: process.0, known: trace.processes().len() })?;
-    let total = trace.events_of(process);
-    let mut records = trace.records_of(process)?;
-    let mut tally = Tally::new(total);
-    while let Some(run) = records.next_run()? {
-        for timed in run.events {
-            tally.apply(timed.tick, &timed.event);
-        }
-        if tally.reports_progress() {
-            if interrupted.load(Ordering::Relaxed) {
-                return Err(SimulateError::Interrupted);
-            }
-            progress(tally.records, total);
-        }
-    }
+    let (tally, found) = tally(trace, process, progress, interrupted)?;
     if tally.events == 0 {
         return Err(SimulateError::NoEvents { process: process.0 });
     }
-    let damage = trace.damage().iter().chain(records.damage()).map(ToString::to_string).collect();
+    let damage = trace.damage().iter().chain(&found).map(ToString::to_string).collect();
     let seconds = trace.header().seconds(Tick(tally.last.0 - tally.first.0.min(tally.last.0)));
     let command = if info.command.is_empty() { &trace.header().command } else { &info.command };
     let facts = TraceFacts {
@@ -74,12 +92,40 @@ pub fn survey(
     Ok(Survey { facts, peak_live: tally.peak_live, first: tally.first, records: tally.records })
 }
 
+/// One pass over the events of a process, and what could not be read.
+fn tally(
+    trace: &Trace,
+    process: ProcessId,
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<(Tally, Vec<Damage>), SimulateError> {
+    let total = trace.events_of(process);
+    let mut records = trace.records_of(process)?;
+    let mut tally = Tally::new(total);
+    while let Some(run) = records.next_run()? {
+        for timed in run.events {
+            tally.apply(timed.tick, &timed.event);
+        }
+        if tally.reports_progress() {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(SimulateError::Interrupted);
+            }
+            progress(tally.records, total);
+        }
+    }
+    let damage = records.damage().to_vec();
+    Ok((tally, damage))
+}
+
 fn processes(trace: &Trace) -> Vec<ProcessFacts> {
-    let facts = |process: &freehold_trace::ProcessInfo| ProcessFacts {
+    let facts = |process: &ProcessInfo| ProcessFacts {
         process: process.id.0,
         command: process.command.clone(),
         threads: process.threads,
         events: trace.events_of(process.id),
+        title: process.title.clone(),
+        peak_bytes: process.peak_bytes,
+        peak_resident: process.peak_resident,
     };
     trace.processes().iter().map(facts).collect()
 }
@@ -102,6 +148,10 @@ struct Tally {
     most_objects: u64,
     live: u64,
     peak_live: u64,
+    /// Bytes of objects that a parent made, of those touched so far.
+    inherited: u64,
+    /// The most that was alive beside them.
+    own_peak: u64,
     allocated: u64,
     events: u64,
     records: u64,
@@ -117,6 +167,9 @@ impl Tally {
 
     fn apply(&mut self, tick: Tick, event: &Event) {
         self.records += 1;
+        if let Event::Inherit { request, .. } = event {
+            self.inherited = self.inherited.saturating_add(request.size);
+        }
         match *event {
             Event::Alloc { object, request } | Event::Inherit { object, request } => {
                 self.allocated = self.allocated.saturating_add(request.size);
@@ -148,6 +201,7 @@ impl Tally {
         let before = std::mem::replace(&mut self.sizes[index], size);
         self.live = (self.live - before).saturating_add(size);
         self.peak_live = self.peak_live.max(self.live);
+        self.own_peak = self.own_peak.max(self.live.saturating_sub(self.inherited));
     }
 
     /// Now and then.

@@ -2,7 +2,9 @@
 
 use super::*;
 use freehold_blocks::policy::POLICIES;
-use freehold_trace::{Api, Event, Header, ObjectId, Record, Request, ThreadId, Tick, Writer};
+use freehold_trace::{
+    Api, Event, Header, ObjectId, ProcessInfo, Record, Request, ThreadId, Tick, Writer,
+};
 use std::path::Path;
 
 /// Writes a trace of two processes: P0 with `events` events on two threads from a little generator,
@@ -113,6 +115,46 @@ fn a_limit_makes_allocations_fail() {
     let outcome = all_on(&sample.trace, &["best-fit"], Some(64 << 10)).remove(0);
     assert!(outcome.failures > 0);
     assert!(outcome.peak_memory <= 64 << 10);
+}
+
+/// A child that touches what its parent made, and makes less itself: with the writer's peaks and without them the same is chosen,
+/// and it is the one that `profile` puts first.
+#[test]
+fn inherited_memory_makes_no_process_the_heaviest() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = |size| Request { size, api: Api::Malloc, ..Request::default() };
+    for peaks in [[None, None], [Some(300), Some(550)]] {
+        let path = folder.path().join("family.fht");
+        let mut writer = Writer::create(&path, Header::default()).unwrap();
+        let parent = ProcessInfo { peak_bytes: peaks[0], ..ProcessInfo::unseen(ProcessId(0)) };
+        let child = ProcessInfo {
+            inherited_objects: 1,
+            inherited_bytes: 300,
+            peak_bytes: peaks[1],
+            ..ProcessInfo::unseen(ProcessId(1))
+        };
+        [parent, child].into_iter().for_each(|process| writer.process_at_end(process));
+        let events = [
+            (0, Event::Alloc { object: ObjectId(0), request: bytes(300) }),
+            (1, Event::Inherit { object: ObjectId(0), request: bytes(300) }),
+            (1, Event::Alloc { object: ObjectId(1), request: bytes(250) }),
+        ];
+        for (tick, (process, event)) in events.into_iter().enumerate() {
+            let (tick, process) = (Tick(tick as u64), ProcessId(process));
+            writer.push(&Record { tick, process, thread: ThreadId(0), event }).unwrap();
+        }
+        writer.finish().unwrap();
+        let trace = Trace::open(&path).unwrap();
+        let stop = AtomicBool::new(false);
+        assert_eq!(heaviest(&trace, &mut |_, _| (), &stop).unwrap(), Some(ProcessId(0)));
+        let mut first = None;
+        let mut keep = |process: crate::profile::ProcessProfile| {
+            first = first.max(Some(process.weight()));
+            true
+        };
+        crate::profile::profile(&trace, None, &mut keep, &mut |_, _| (), &stop).unwrap();
+        assert_eq!(first.unwrap().2.0, ProcessId(0), "{peaks:?}");
+    }
 }
 
 #[test]

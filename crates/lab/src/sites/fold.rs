@@ -1,86 +1,122 @@
-//! Which function of a stack is the site: not the allocator's own, of C, C++ and Rust.
+//! Which function of a call stack is the site: the innermost that the programmer wrote.
+//!
+//! Four kinds of functions are folded into the one that called them:
+//! those that allocate by name (`malloc`, `operator new`); those whose name ends like one (`xmalloc`, `g_realloc`,
+//! `strdup`); those of the standard libraries of C++ and Rust (by their names, `std::`, `alloc::`, `core::`, or their source files), which are templates in the
+//! program's own code;
+//! and everything in the C and C++ libraries' files and the loader. Where nothing else is on the stack, the
+//! innermost function that does not allocate by name is the site.
+//!
+//! Invariant: a node of the trie has the site of its caller unless its own frame has one, so one pass over the nodes knows all.
 
-use freehold_trace::{FrameId, StackId, Stacks};
+use super::names::qualified;
+use freehold_trace::{Frame, FrameId, StackId, Stacks};
+use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// Functions that allocate for others, whole names.
-const ALLOCATORS: [&str; 12] = [
+/// Ends of names of functions that allocate for others.
+const ALLOCATING: [&str; 10] = [
     "malloc",
     "calloc",
     "realloc",
-    "reallocarray",
+    "zalloc",
     "memalign",
-    "posix_memalign",
     "aligned_alloc",
-    "valloc",
-    "pvalloc",
-    "__rust_alloc",
-    "__rust_alloc_zeroed",
-    "__rust_realloc",
+    "reallocarray",
+    "malloc0",
+    "strdup",
+    "strndup",
 ];
-/// Beginnings of such names.
-const BEGINNINGS: [&str; 12] = [
-    "operator new",
-    "std::allocator<",
-    "std::allocator_traits<",
-    "std::__new_allocator<",
-    "__gnu_cxx::new_allocator<",
-    "__gnu_cxx::__alloc_traits<",
-    "__rdl_",
-    "__rustc::__r",
-    "alloc::alloc::",
-    "<alloc::alloc::Global",
-    "alloc::raw_vec::",
-    "std::alloc::",
+/// The C++ operators, and Rust's own entrances.
+const ENTRANCES: [&str; 6] =
+    ["operator new", "__rust_alloc", "__rust_realloc", "__rdl_", "__rg_", "__rustc::__r"];
+/// Namespaces of standard libraries.
+const STANDARD: [&str; 7] =
+    ["std::", "__gnu_cxx::", "__cxxabiv1::", "alloc::", "core::", "hashbrown::", "__rustc::"];
+/// Parts of the paths of their source files: debug information may leave out the namespace of a function that was inlined.
+const STANDARD_FILES: [&str; 2] = ["/include/c++/", "/rustc/"];
+/// Where programs and threads begin, in the program's own file.
+const BEGINNINGS: [&str; 2] = ["_start", "_init"];
+/// Beginnings of file names of the libraries whose callers count.
+const LIBRARIES: [&str; 9] = [
+    "libc.so",
+    "libc-2",
+    "libstdc++.so",
+    "libc++.so",
+    "libc++abi.so",
+    "libgcc_s.so",
+    "libpthread",
+    "ld-linux",
+    "libfreehold_",
 ];
-/// Middles of such names: the storage of containers.
-const MIDDLES: [&str; 3] = ["::_M_allocate(", "::_M_create(", "::_M_get_node("];
 
-fn is_folded(function: &str) -> bool {
-    ALLOCATORS.contains(&function)
-        || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
-        || MIDDLES.iter().any(|middle| function.contains(middle))
+/// How little of a site a function is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rank {
+    /// The programmer's own.
+    Own,
+    /// A library's.
+    Library,
+    /// It allocates, as its name says.
+    Allocator,
 }
 
-/// A function of a stack, as a site.
+fn rank(function: &Function) -> Rank {
+    let name = qualified(&function.name);
+    // Versions of a function that the compiler made: `grow.part.0`.
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let last = last.split('.').next().unwrap_or(last).to_ascii_lowercase();
+    let allocates = ALLOCATING.iter().any(|end| last.ends_with(end))
+        || ENTRANCES.iter().any(|entrance| name.starts_with(entrance));
+    if allocates {
+        return Rank::Allocator;
+    }
+    let module = function.module.as_deref().unwrap_or_default();
+    let place = function.place.as_deref().unwrap_or_default();
+    let of_library = LIBRARIES.iter().any(|library| module.starts_with(library))
+        || STANDARD_FILES.iter().any(|part| place.contains(part));
+    match of_library || is_standard(name) || BEGINNINGS.contains(&name) {
+        true => Rank::Library,
+        false => Rank::Own,
+    }
+}
+
+fn is_standard(name: &str) -> bool {
+    let begins = |name: &str| STANDARD.iter().any(|space| name.starts_with(space));
+    // Rust: `<Type as Trait>::function`. A programmer's type, or trait, is the programmer's.
+    let Some((owner, of)) = name.strip_prefix('<').and_then(|rest| rest.split_once(" as ")) else {
+        return begins(name.trim_start_matches(['<', '&']));
+    };
+    let owner = owner.trim_start_matches(['&', '[', '*']);
+    begins(of) && (begins(owner) || !owner.contains("::"))
+}
+
+/// A function of a stack.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct Folded {
-    pub(super) function: String,
+pub(super) struct Function {
+    /// Its whole name, or module and offset where it has none.
+    pub(super) name: String,
+    /// File and line.
     pub(super) place: Option<String>,
     pub(super) module: Option<String>,
 }
 
-impl Folded {
-    /// As text: the function, and its place.
-    fn text(&self) -> String {
-        match &self.place {
-            Some(place) => format!("{} {place}", self.function),
-            None => self.function.clone(),
-        }
-    }
-}
-
 /// The functions of a frame, the innermost first; never none.
-fn functions(stacks: &Stacks, id: FrameId) -> Vec<Folded> {
-    let Some(frame) = stacks.frame(id) else { return Vec::new() };
+pub(super) fn functions(stacks: &Stacks, frame: &Frame) -> Vec<Function> {
     let module = frame.module.and_then(|module| stacks.modules().get(module as usize));
     let module = module.map(|module| {
         let name = Path::new(&module.path).file_name();
         name.map_or_else(|| module.path.clone(), |name| name.to_string_lossy().into_owned())
     });
-    let unnamed = || Folded {
-        function: match &module {
+    if frame.calls.is_empty() {
+        let name = match &module {
             Some(module) => format!("{module}+{:#x}", frame.offset),
             None => format!("code at {:#x}", frame.offset),
-        },
-        place: None,
-        module: module.clone(),
-    };
-    if frame.calls.is_empty() {
-        return vec![unnamed()];
+        };
+        return vec![Function { name, place: None, module }];
     }
-    let named = frame.calls.iter().map(|call| Folded {
-        function: call.function.clone(),
+    let named = frame.calls.iter().map(|call| Function {
+        name: call.function.clone(),
         place: call.file.as_ref().map(|file| match call.line {
             Some(line) => format!("{file}:{line}"),
             None => file.clone(),
@@ -90,30 +126,135 @@ fn functions(stacks: &Stacks, id: FrameId) -> Vec<Folded> {
     named.collect()
 }
 
-/// All functions of a stack, the innermost first, and whether it is cut.
-fn expanded(stacks: &Stacks, stack: StackId) -> (Vec<Folded>, bool) {
-    let frames: Vec<FrameId> = stacks.walk(stack).collect();
-    let cut = frames.last() == Some(&FrameId::CUT);
-    (frames.into_iter().flat_map(|frame| functions(stacks, frame)).collect(), cut)
+/// Sites by number, and a rank each.
+type Ranked = (Rank, u32);
+
+/// Which site each stack of a trace belongs to.
+pub(super) struct Folding {
+    /// By node; the first is that of no stack.
+    of_node: Vec<u32>,
+    sites: Vec<Function>,
 }
 
-/// Where the site is among the functions: the outermost where all of them are folded.
-fn position(functions: &[Folded]) -> usize {
-    let own = functions.iter().position(|folded| !is_folded(&folded.function));
-    own.unwrap_or(functions.len().saturating_sub(1))
+impl Folding {
+    /// Folds all stacks.
+    pub(super) fn new(stacks: &Stacks) -> Folding {
+        let mut numbers: FxHashMap<Function, u32> = FxHashMap::default();
+        let mut sites = vec![Function { name: "(no call stack)".into(), ..Function::default() }];
+        let mut of_frame = Vec::with_capacity(stacks.frames().len());
+        for frame in stacks.frames() {
+            of_frame.push(best(functions(stacks, frame)).map(|(rank, function)| {
+                let number = *numbers.entry(function.clone()).or_insert_with(|| {
+                    sites.push(function);
+                    sites.len() as u32 - 1
+                });
+                (rank, number)
+            }));
+        }
+        let mut of_node: Vec<Ranked> = Vec::with_capacity(stacks.len() + 1);
+        of_node.push((Rank::Allocator, 0));
+        for node in 1..=stacks.len() as u32 {
+            let (parent, frame) = stacks.node(StackId(node)).unwrap_or_default();
+            let outer = of_node.get(parent.0 as usize).copied().unwrap_or((Rank::Allocator, 0));
+            let own = (frame.0 as usize).checked_sub(1).and_then(|at| *of_frame.get(at)?);
+            of_node.push(match own {
+                // Of equals the inner one; but of functions that allocate the outer one.
+                Some(own) if own.0 < outer.0 || outer.1 == 0 => own,
+                Some(own) if own.0 == outer.0 && own.0 != Rank::Allocator => own,
+                _ => outer,
+            });
+        }
+        Folding { of_node: of_node.into_iter().map(|(_, site)| site).collect(), sites }
+    }
+
+    /// How many there are.
+    pub(super) fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// The site of a stack, by its number.
+    #[inline]
+    pub(super) fn site(&self, stack: StackId) -> u32 {
+        self.of_node.get(stack.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// The function that a site is.
+    pub(super) fn function(&self, site: u32) -> &Function {
+        &self.sites[site as usize]
+    }
 }
 
-/// The site of a stack.
-pub(super) fn site(stacks: &Stacks, stack: StackId) -> Folded {
-    let (functions, _) = expanded(stacks, stack);
-    let at = position(&functions);
-    let unknown = || Folded { function: "(no call stack)".into(), ..Folded::default() };
-    functions.into_iter().nth(at).unwrap_or_else(unknown)
+/// The function of a frame that is most of a site: the innermost of the best rank.
+fn best(functions: Vec<Function>) -> Option<(Rank, Function)> {
+    let ranked = functions.into_iter().map(|f| (rank(&f), f));
+    ranked.min_by_key(|(rank, _)| *rank)
 }
 
-/// Who called a stack's site, the next one first, and whether the rest is unknown.
-pub(super) fn callers(stacks: &Stacks, stack: StackId) -> (Vec<String>, bool) {
-    let (functions, cut) = expanded(stacks, stack);
-    let at = position(&functions);
-    (functions.iter().skip(at + 1).map(Folded::text).collect(), cut)
+/// A stack around its site.
+pub(super) struct Around {
+    /// Who called the site, the next one first.
+    pub(super) callers: Vec<Function>,
+    /// What the site called: a function of a library that allocates, but not the allocator itself.
+    pub(super) via: Option<Function>,
+    /// The outermost callers are unknown.
+    pub(super) cut: bool,
+}
+
+/// What stands around the site of a stack.
+pub(super) fn around(stacks: &Stacks, stack: StackId, site: &Function) -> Around {
+    let all = expanded(stacks, stack);
+    let cut = stacks.walk(stack).last() == Some(FrameId::CUT);
+    let at = all.iter().position(|function| function == site);
+    let inner = &all[..at.unwrap_or(0)];
+    let is_library = |f: &&Function| rank(f) == Rank::Library;
+    let via = inner.last().filter(is_library).cloned();
+    let mut callers: Vec<Function> =
+        all.iter().skip(at.map_or(all.len(), |at| at + 1)).cloned().collect();
+    // Who calls main says nothing.
+    let is_own = |f: &Function| rank(f) == Rank::Own;
+    callers.truncate(callers.iter().rposition(is_own).map_or(0, |last| last + 1));
+    Around { callers, via, cut }
+}
+
+/// All functions of a stack, the innermost first.
+pub(super) fn expanded(stacks: &Stacks, stack: StackId) -> Vec<Function> {
+    let frames = stacks.walk(stack).filter_map(|frame| stacks.frame(frame));
+    frames.flat_map(|frame| functions(stacks, frame)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wrote_a_function_is_known_by_its_name_and_file() {
+        for (function, module, expected) in [
+            ("malloc", None, Rank::Allocator),
+            ("xmalloc", Some("git"), Rank::Allocator),
+            ("operator new(unsigned long)", Some("libstdc++.so.6"), Rank::Allocator),
+            (
+                "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+                Some("app"),
+                Rank::Library,
+            ),
+            ("void std::vector<A>::push_back(A&&)", Some("app"), Rank::Library),
+            ("std::vector<int> make<int>(int)", Some("app"), Rank::Own),
+            ("_IO_file_doallocate", Some("libc.so.6"), Rank::Library),
+            ("<alloc::vec::Vec<T> as core::clone::Clone>::clone", Some("app"), Rank::Library),
+            ("<app::Item as core::clone::Clone>::clone", Some("app"), Rank::Own),
+            ("<str as alloc::string::ToString>::to_string", Some("app"), Rank::Library),
+            ("_start", Some("app"), Rank::Library),
+            ("allocate_rooms(int)", Some("app"), Rank::Own),
+        ] {
+            let module = module.map(str::to_owned);
+            let known = Function { name: function.into(), place: None, module };
+            assert_eq!(rank(&known), expected, "{function}");
+        }
+        let inlined = |name: &str, file: &str| {
+            rank(&Function { name: name.into(), place: Some(format!("{file}:7")), module: None })
+        };
+        assert_eq!(inlined("_M_get_node", "/usr/include/c++/14/bits/stl_tree.h"), Rank::Library);
+        assert_eq!(inlined("call_once", "/rustc/59807/library/core/src/ops.rs"), Rank::Library);
+        assert_eq!(inlined("make_node", "/src/tree.h"), Rank::Own);
+    }
 }

@@ -1,6 +1,6 @@
 //! Sites of traces made by hand.
 
-use super::{Sites, sites};
+use super::{Site, Sites, Trend, sites};
 use freehold_trace::*;
 use std::sync::atomic::AtomicBool;
 
@@ -35,19 +35,30 @@ fn free(object: u32) -> (Event, u32) {
     (Event::Free { object: ObjectId(object), remote: false }, 0)
 }
 
-fn found(events: &[(Event, u32)]) -> Sites {
+/// The sites of events, each a tick after the last one and of a thread.
+fn found_in(events: &[(Event, u32, u32)]) -> Sites {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.fht");
     let mut writer = Writer::create(&path, Header::default()).unwrap();
-    for (tick, &(event, stack)) in events.iter().enumerate() {
-        let (process, thread) = (ProcessId(0), ThreadId(0));
+    for (tick, &(event, stack, thread)) in events.iter().enumerate() {
+        let (process, thread) = (ProcessId(0), ThreadId(thread));
         let record = Record { tick: Tick(tick as u64), process, thread, event };
         writer.push_stacked(&record, StackId(stack)).unwrap();
     }
     writer.stacks(&stacks()).unwrap();
     writer.finish().unwrap();
     let trace = Trace::open(&path).unwrap();
-    sites(&trace, ProcessId(0), &AtomicBool::new(false)).unwrap().unwrap()
+    sites(&trace, ProcessId(0), &mut |_, _| (), &AtomicBool::new(false)).unwrap().unwrap()
+}
+
+/// The same of one thread.
+fn found(events: &[(Event, u32)]) -> Sites {
+    let events: Vec<_> = events.iter().map(|&(event, stack)| (event, stack, 0)).collect();
+    found_in(&events)
+}
+
+fn names<'a>(sites: &[&'a Site], what: fn(&Site) -> u64) -> Vec<(&'a str, u64)> {
+    sites.iter().map(|site| (site.function.as_str(), what(site))).collect()
 }
 
 #[test]
@@ -62,18 +73,14 @@ fn the_peak_is_split_by_site_whatever_came_after() {
         alloc(0, 200, 4),
         alloc(1, 100, 6),
     ]);
-    let of = |site: &super::Site| (site.function.clone(), site.counts.peak_bytes);
-    let peak: Vec<_> = sites.peak.iter().map(of).collect();
-    assert_eq!(peak, [("parse()".into(), 300), ("grow()".into(), 100)]);
+    let peak = sites.most(|counts| counts.peak_bytes);
+    assert_eq!(names(&peak, |s| s.counts.peak_bytes), [("parse()", 300), ("grow()", 100)]);
     assert_eq!((sites.total.peak_bytes, sites.total.allocations), (400, 5));
-    assert_eq!(sites.peak[1].callers, ["main() app.cc:1"], "operator new is folded");
-    assert_eq!(sites.peak[1].place.as_deref(), Some("app.cc:2"));
-    let leaked: Vec<_> = sites
-        .leaked
-        .iter()
-        .map(|site| (site.function.as_str(), site.counts.leaked_bytes))
-        .collect();
-    assert_eq!(leaked, [("grow()", 200), ("app+0x77", 100)]);
+    assert_eq!((peak[0].share, sites.peak_s), (0.75, 3.0));
+    assert_eq!(peak[1].callers, ["main (app.cc:1)"], "operator new is folded");
+    assert_eq!(peak[1].text(), "grow (app.cc:2)");
+    let leaked = sites.most(|counts| counts.leaked_bytes);
+    assert_eq!(names(&leaked, |s| s.counts.leaked_bytes), [("grow()", 200), ("app+0x77", 100)]);
 }
 
 #[test]
@@ -88,21 +95,70 @@ fn what_is_freed_as_the_next_event_is_temporary() {
         alloc(0, 30, 4),
         free(0),
     ]);
-    assert_eq!(sites.temporary.len(), 1);
-    let counts = sites.temporary[0].counts;
-    assert_eq!((counts.temporary, counts.temporary_bytes), (2, 40));
-    assert_eq!(sites.leaked, []);
+    let temporary = sites.most(|counts| counts.temporary);
+    assert_eq!(names(&temporary, |s| s.counts.temporary_bytes), [("grow()", 40)]);
+    assert_eq!(temporary[0].counts.temporary, 2);
+    assert_eq!(sites.most(|counts| counts.leaked_bytes), [] as [&Site; 0]);
+}
+
+fn realloc(object: u32, size: u64, stack: u32) -> (Event, u32) {
+    let request = Request { size, ..Request::default() };
+    (Event::Realloc { object: ObjectId(object), request, remote: false, began: Tick(0) }, stack)
 }
 
 #[test]
 fn a_reallocation_belongs_to_who_asked_for_it() {
-    let request = Request { size: 500, ..Request::default() };
-    let event = Event::Realloc { object: ObjectId(0), request, remote: false, began: Tick(0) };
-    let sites = found(&[alloc(0, 100, 4), (event, 5)]);
-    assert_eq!(sites.peak.len(), 1);
-    assert_eq!(
-        (sites.peak[0].function.as_str(), sites.peak[0].counts.peak_bytes),
-        ("parse()", 500)
-    );
+    let sites = found(&[alloc(0, 100, 4), realloc(0, 500, 5)]);
+    let peak = sites.most(|counts| counts.peak_bytes);
+    assert_eq!(names(&peak, |s| s.counts.peak_bytes), [("parse()", 500)]);
     assert_eq!(sites.total.allocated_bytes, 500);
+}
+
+#[test]
+fn growth_is_counted_of_realloc_and_of_containers_that_copy() {
+    let sites = found(&[
+        alloc(0, 10, 4),
+        realloc(0, 30, 4),
+        alloc(1, 8, 5),
+        alloc(2, 16, 5), // a container: a longer block,
+        free(1),         // and the shorter one goes
+        alloc(3, 32, 5),
+        free(2),
+        realloc(0, 20, 4), // shorter: no growth
+    ]);
+    let grew =
+        |site: &Site| (site.counts.growths, site.counts.grown_bytes, site.counts.copied_bytes);
+    let of = |name| grew(sites.sites.iter().find(|site| site.function == name).unwrap());
+    assert_eq!(of("grow()"), (1, 20, 10));
+    assert_eq!(of("parse()"), (2, 24, 24));
+}
+
+#[test]
+fn other_threads_that_free_and_threads_that_end_are_seen() {
+    let of = |(event, stack), thread| (event, stack, thread);
+    let sites = found_in(&[
+        of(alloc(0, 10, 4), 1),
+        of(alloc(1, 20, 4), 1),
+        of(alloc(2, 40, 5), 2),
+        of(free(0), 2),
+        (Event::ThreadEnd, 0, 1),
+        of(free(2), 2),
+    ]);
+    let grow = &sites.most(|counts| counts.orphaned_bytes)[0].counts;
+    assert_eq!((grow.orphaned_bytes, grow.freed_by_others, grow.freed), (20, 1, 1));
+    assert_eq!(sites.total.freed_by_others, 1);
+    assert_eq!(sites.sites[0].trend, Trend::Steady);
+}
+
+#[test]
+fn the_tree_has_the_bytes_of_all_that_lies_below() {
+    let sites = found(&[alloc(0, 100, 4), alloc(1, 300, 5), alloc(2, 100, 6), free(2)]);
+    let tree = &sites.tree;
+    assert_eq!(tree.bytes, [500, 500, 400, 100]);
+    let [main] = &tree.calls[..] else { panic!("{tree:?}") };
+    assert_eq!((main.name.as_str(), main.place.as_deref()), ("main", Some("app.cc:1")));
+    let calls: Vec<_> = main.calls.iter().map(|call| (call.name.as_str(), call.bytes[0])).collect();
+    // Of equals at the peak, that which is never freed is first.
+    assert_eq!(calls, [("parse", 300), ("grow", 100), ("app+0x77", 100)]);
+    assert_eq!(main.calls[0].calls[0].name, "operator new");
 }

@@ -6,7 +6,9 @@
 use super::patience::Patience;
 use super::thread::Thread;
 use super::{process, stacks, sys};
-use crate::hello::{self, FORK, Hello, IMAGE, KEY_BYTES, MAGIC, MORE, NAME_BYTES, NOBODY, Welcome};
+use crate::hello::{
+    self, FORK, Hello, IMAGE, KEY_BYTES, LAST, MAGIC, MORE, NAME_BYTES, NOBODY, Welcome,
+};
 use crate::ring_set::{DOORBELL_BYTES, Doorbell, RingSet, SET_BYTES};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -16,6 +18,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
 /// Longest wait for the parent's answer.
 const ANSWER_SECONDS: i64 = 10;
+/// Longest that the end of a process waits for the parent's last look.
+const LAST_SECONDS: i64 = 1;
 /// Turns given to others before sleeping while closed rings wait for the drain.
 const TURNS: u32 = 50;
 /// One sleep for a closed ring to be free.
@@ -186,6 +190,22 @@ fn ask(what: u32, number: u32, thread: u32, tick: u64) -> Option<Welcome> {
     // SAFETY: a mapping of SET_BYTES that nobody ever unmaps.
     unsafe { process::add(set) };
     Some(welcome)
+}
+
+/// The process is about to end: gives the parent time for a last look at its memory. Not in a child of `vfork`, which
+/// has its parent's memory. Takes no lock, because a handler of a signal may end the process anywhere.
+pub fn last() {
+    if process::ticket() <= process::OVER || !process::has_begun() {
+        return;
+    }
+    let Some(address) = address() else { return };
+    let Ok(socket) = sys::connect(address.name()) else { return };
+    sys::set_patience(&socket, LAST_SECONDS);
+    let number = process::NUMBER.load(Ordering::Relaxed);
+    if sys::send(&socket, &Hello::new(address.key, LAST, number, NOBODY, 0).to_bytes()) {
+        // There is no answer but the end of the talk.
+        let _ = sys::receive::<{ size_of::<Welcome>() }>(&socket);
+    }
 }
 
 /// Whether somebody still listens for us.

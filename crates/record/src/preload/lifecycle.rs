@@ -10,6 +10,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
+/// Runs after the program's own functions of `atexit` and `main`.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
 /// The key whose destructor tells that a thread ends, plus one; 0 before there is one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
@@ -38,6 +43,10 @@ extern "C" fn begin() {
             connect::open(&mut *thread, now());
         }
     }
+}
+
+extern "C" fn end() {
+    connect::last();
 }
 
 /// Arranges to be told when this thread ends. May allocate.

@@ -1,7 +1,8 @@
 //! The library that is preloaded: hooks, and the little it takes to get their events out.
 //!
 //! ```text
-//!   hooks.rs, cxx.rs    what the program calls; what the next allocator is (next.rs) decides nothing
+//!   hooks.rs, cxx.rs,   what the program calls; what the next allocator is (next.rs) decides nothing
+//!   maps.rs
 //!         │ emit
 //!         ▼
 //!   thread.rs           the thread's own words: one comparison, two stores, done
@@ -28,6 +29,7 @@ mod connect;
 mod cxx;
 mod hooks;
 mod lifecycle;
+mod maps;
 mod next;
 mod patience;
 mod process;

@@ -7,7 +7,7 @@
 //! Invariant: a pointer in a `Next` is null or the address of a function of the type that its
 //! accessor names; once set it does not change.
 
-use super::{sys, thread};
+use super::{maps, sys, thread};
 use core::ffi::{CStr, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
@@ -21,6 +21,12 @@ pub type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 pub type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> i32;
 pub type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
 pub type FreeSized = unsafe extern "C" fn(*mut c_void, usize);
+pub type Mmap = unsafe extern "C" fn(*mut c_void, usize, i32, i32, i32, i64) -> *mut c_void;
+pub type Munmap = unsafe extern "C" fn(*mut c_void, usize) -> i32;
+pub type Mremap = unsafe extern "C" fn(*mut c_void, usize, usize, i32, *mut c_void) -> *mut c_void;
+pub type Brk = unsafe extern "C" fn(*mut c_void) -> i32;
+pub type Sbrk = unsafe extern "C" fn(isize) -> *mut c_void;
+pub type Exit = unsafe extern "C" fn(i32) -> !;
 pub type FreeAlignedSized = unsafe extern "C" fn(*mut c_void, usize, usize);
 
 /// One function to be found.
@@ -104,6 +110,12 @@ extern "C" fn free_first_of_three(object: *mut c_void, _align: usize, _size: usi
     unsafe { free()(object) }
 }
 
+static MMAP: Next = Next::new(c"mmap", || maps::mmap_itself as *mut c_void);
+static MUNMAP: Next = Next::new(c"munmap", || maps::munmap_itself as *mut c_void);
+static MREMAP: Next = Next::new(c"mremap", || maps::mremap_itself as *mut c_void);
+static BRK: Next = Next::new(c"brk", || maps::no_break as *mut c_void);
+static SBRK: Next = Next::new(c"sbrk", || maps::no_more_break as *mut c_void);
+static EXIT: Next = Next::new(c"_exit", || maps::exit_itself as *mut c_void);
 static MALLOC: Next = Next::new(c"malloc", required);
 static CALLOC: Next = Next::new(c"calloc", required);
 static REALLOC: Next = Next::new(c"realloc", required);
@@ -151,6 +163,12 @@ accessor! {
     cfree: Free = CFREE;
     free_sized: FreeSized = FREE_SIZED;
     free_aligned_sized: FreeAlignedSized = FREE_ALIGNED_SIZED;
+    mmap: Mmap = MMAP;
+    munmap: Munmap = MUNMAP;
+    mremap: Mremap = MREMAP;
+    brk: Brk = BRK;
+    sbrk: Sbrk = SBRK;
+    exit: Exit = EXIT;
 }
 
 /// What answers for usable sizes: [`early_usable`] until the process has begun.
@@ -218,6 +236,12 @@ fn reserved(name: &CStr) -> *mut c_void {
         b"posix_memalign" => reserve_posix_memalign as *mut c_void,
         b"aligned_alloc" | b"memalign" => reserve_aligned as *mut c_void,
         b"valloc" | b"pvalloc" => reserve_page as *mut c_void,
+        b"mmap" => maps::mmap_itself as *mut c_void,
+        b"munmap" => maps::munmap_itself as *mut c_void,
+        b"mremap" => maps::mremap_itself as *mut c_void,
+        b"brk" => maps::no_break as *mut c_void,
+        b"sbrk" => maps::no_more_break as *mut c_void,
+        b"_exit" => maps::exit_itself as *mut c_void,
         _ => reserve_free as *mut c_void,
     }
 }

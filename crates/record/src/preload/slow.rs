@@ -8,9 +8,9 @@ use super::patience::Patience;
 use super::stacks::{self, Caller};
 use super::sys::Signals;
 use super::thread::{NOTHING, Thread, WITHDRAWN, current, now};
-use super::{connect, cxx, lifecycle, process, sys};
+use super::{connect, cxx, lifecycle, maps, process, sys};
 use crate::packed::{
-    Kind, Packed, SIZE_LIMIT, SLACK_LIMIT, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN,
+    Kind, MAP_GONE, Packed, SIZE_LIMIT, SLACK_LIMIT, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN,
 };
 use crate::ring_set::SLOTS;
 
@@ -58,6 +58,22 @@ pub unsafe fn emit_wide(
     let wide = (!fits || narrow.is_none()).then(|| Packed::wide(size, slack, align_log2));
     // SAFETY: as the caller promises.
     unsafe { emit_both(wide, event, tick, caller) }
+}
+
+/// Puts the two events of memory outside of malloc. A signal handler's, amid another event of its thread, are left out and
+/// not counted: no event of malloc is missing, and samples show the memory.
+///
+/// # Safety
+/// As [`emit`].
+#[cold]
+#[inline(never)]
+pub unsafe fn emit_map([wide, map]: [Packed; 2], tick: u64, caller: Caller) {
+    // SAFETY: as the caller promises; the thread's own words.
+    unsafe {
+        if !(*current()).busy {
+            emit_both(Some(wide), map, tick, caller);
+        }
+    }
 }
 
 /// # Safety
@@ -116,7 +132,9 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
             return false;
         }
         if is_new {
-            let start = Packed::new(Kind::ThreadStart, 0, 0, 0, tick);
+            // Where its stack lies.
+            let stack = &raw const is_new as u64;
+            let start = Packed::new(Kind::ThreadStart, stack, 0, 0, tick);
             put_all(&mut *thread, None, start, tick, Caller::NONE);
         }
         drop(signals);
@@ -252,7 +270,9 @@ impl Thread {
             }
             (*thread).busy = true;
             (*thread).ended = true;
-            stacks::give_back(&mut *thread);
+            if let Some((at, bytes)) = stacks::give_back(&mut *thread) {
+                maps::tell_own(&mut *thread, (at as u64, bytes as u64), MAP_GONE, put);
+            }
             let end = Packed::new(Kind::ThreadEnd, 0, 0, 0, tick);
             put_all(&mut *thread, None, end, tick, Caller::NONE);
             (*thread).made = NOTHING;

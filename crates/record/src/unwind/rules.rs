@@ -242,9 +242,25 @@ fn grown(old: *const Table, generation: u64) -> Option<*mut Table> {
     Some(next)
 }
 
+/// A table that was made and not told of; 0 for none.
+static UNTOLD: AtomicUsize = AtomicUsize::new(0);
+
+/// Where the table lies that was made last, and its bytes; none if that was told. (Of two threads' tables made at once one
+/// may be missing: it is only to be told from the program's own memory.)
+pub fn untold() -> Option<(u64, u64)> {
+    if UNTOLD.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let table = UNTOLD.swap(0, Ordering::Relaxed) as *const Table;
+    // SAFETY: null, or a table, which stays mapped.
+    let entries = unsafe { table.as_ref()?.entries };
+    Some((table as u64, (size_of::<Table>() + entries * size_of::<Entry>()) as u64))
+}
+
 fn make(entries: usize) -> Option<*mut Table> {
     let bytes = size_of::<Table>() + entries * size_of::<Entry>();
     let table = super::map(bytes)?.cast::<Table>();
+    UNTOLD.store(table as usize, Ordering::Relaxed);
     // SAFETY: fresh memory of that size, aligned to a page; all zero are valid entries.
     unsafe { (&raw mut (*table).entries).write(entries) };
     Some(table)

@@ -1,45 +1,17 @@
 //! pprof's `profile.proto`, gzip-compressed: `pprof -http=: FILE` shows it.
 //!
-//! The trace holds no call stacks yet, so the frames of a sample are what is known instead, from
-//! the root: process, thread, family of functions, size class (a doubling). The messages are
-//! written by hand: fourteen fields do not need a compiler of their own.
+//! The messages are written by hand: sixteen fields do not need a compiler of their own.
 
-use super::row::api_name;
+use super::samples::{Place, Tally, VALUES};
 use super::{Control, ExportError};
-use crate::event::{Api, Event, ObjectId, ProcessId, Request, ThreadId};
 use crate::header::{Header, ProcessInfo};
 use crate::records::Records;
+use crate::stacks::Stacks;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::io::Write;
-
-/// What distinguishes samples.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Site {
-    process: ProcessId,
-    thread: ThreadId,
-    api: u8,
-    /// Bits of the size.
-    class: u32,
-}
-
-/// Objects and bytes.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    objects: i64,
-    bytes: i64,
-}
-
-#[derive(Default)]
-struct Tally {
-    sites: Vec<(Site, Sum, Sum)>,
-    index: FxHashMap<Site, u32>,
-    /// Site and size of each live object.
-    live: FxHashMap<(ProcessId, ObjectId), (u32, u64)>,
-}
 
 /// Writes a profile of all events that `records` gives: what was allocated in all, and what was
 /// live at the end. `processes` are in the order of their ids. Returns the number of events.
@@ -49,132 +21,60 @@ struct Tally {
 pub fn pprof(
     header: &Header,
     processes: &[ProcessInfo],
+    stacks: &Stacks,
     records: &mut Records,
     expected: u64,
     out: &mut dyn Write,
     control: &mut Control<'_>,
 ) -> Result<u64, ExportError> {
-    let mut tally = Tally::default();
-    let mut seen = 0;
-    let mut last = 0;
-    while let Some(record) = records.next()? {
-        tally.see(record.process, record.thread, &record.event);
-        last = record.tick.0;
-        seen += 1;
-        if !control.goes_on(seen, expected) {
-            return Err(ExportError::Interrupted);
-        }
-    }
-    let mut profile = tally.profile(processes);
+    let tally = Tally::of(processes, stacks, records, expected, control)?;
+    let mut profile = profile(&tally);
     profile.time_nanos = header.started_unix_ms.saturating_mul(1_000_000) as i64;
     let ticks_per_second = u128::from(header.ticks_per_second.max(1));
-    let nanos = u128::from(last) * 1_000_000_000 / ticks_per_second;
+    let nanos = u128::from(tally.last) * 1_000_000_000 / ticks_per_second;
     profile.duration_nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
     let mut gzip = GzEncoder::new(out, Compression::default());
     gzip.write_all(&profile.encode_to_vec())?;
     gzip.finish()?.flush()?;
-    Ok(seen)
+    Ok(tally.seen)
 }
 
-impl Tally {
-    fn see(&mut self, process: ProcessId, thread: ThreadId, event: &Event) {
-        match *event {
-            Event::Alloc { object, ref request } => self.alloc(process, thread, object, request),
-            Event::Free { object, .. } => self.free(process, object),
-            Event::Realloc { object, ref request, .. } => {
-                self.free(process, object);
-                self.alloc(process, thread, object, request);
-            }
-            _ => {}
-        }
-    }
-
-    fn alloc(&mut self, p: ProcessId, thread: ThreadId, object: ObjectId, request: &Request) {
-        let class = 64 - request.size.leading_zeros();
-        let site = Site { process: p, thread, api: request.api as u8, class };
-        let sites = &mut self.sites;
-        let index = *self.index.entry(site).or_insert_with(|| {
-            sites.push((site, Sum::default(), Sum::default()));
-            sites.len() as u32 - 1
-        });
-        let (_, all, live) = &mut self.sites[index as usize];
-        for sum in [all, live] {
-            sum.objects += 1;
-            sum.bytes = sum.bytes.saturating_add_unsigned(request.size);
-        }
-        self.live.insert((p, object), (index, request.size));
-    }
-
-    fn free(&mut self, process: ProcessId, object: ObjectId) {
-        if let Some((site, size)) = self.live.remove(&(process, object)) {
-            let live = &mut self.sites[site as usize].2;
-            live.objects -= 1;
-            live.bytes = live.bytes.saturating_sub_unsigned(size);
-        }
-    }
-
-    fn profile(mut self, processes: &[ProcessInfo]) -> Profile {
-        self.sites.sort_by_key(|(site, ..)| *site);
-        let mut names = Names::default();
-        names.string("");
-        let value = |names: &mut Names, kind, unit| ValueType {
-            kind: names.string(kind),
-            unit: names.string(unit),
-        };
-        let sample_type = vec![
-            value(&mut names, "alloc_objects", "count"),
-            value(&mut names, "alloc_space", "bytes"),
-            value(&mut names, "inuse_objects", "count"),
-            value(&mut names, "inuse_space", "bytes"),
-        ];
-        let sample = self.sites.iter().map(|(site, all, live)| Sample {
-            location_id: frames(site, processes).iter().map(|name| names.location(name)).collect(),
-            value: vec![all.objects, all.bytes, live.objects, live.bytes],
-        });
-        let sample = sample.collect();
-        let default_sample_type = names.string("inuse_space");
-        Profile {
-            sample_type,
-            sample,
-            location: names.locations(),
-            function: names.functions(),
-            string_table: names.strings,
-            time_nanos: 0,
-            duration_nanos: 0,
-            default_sample_type,
-        }
-    }
-}
-
-/// The frames of a sample, leaf first.
-fn frames(site: &Site, processes: &[ProcessInfo]) -> [String; 4] {
-    let info = processes.binary_search_by_key(&site.process, |info| info.id);
-    let info = info.ok().and_then(|at| processes.get(at));
-    let program = info.and_then(|info| info.command.first()).map_or("", String::as_str);
-    let size = match site.class {
-        0 => "0 B".to_owned(),
-        class => format!("{} B and more", 1u64 << (class - 1)),
+fn profile(tally: &Tally<'_>) -> Profile {
+    let mut names = Names::default();
+    names.string("");
+    let value = |(kind, unit): (&str, &str)| ValueType {
+        kind: names.string(kind),
+        unit: names.string(unit),
     };
-    let api = [Api::Malloc, Api::Calloc, Api::Aligned, Api::New, Api::NewArray]
-        .into_iter()
-        .find(|api| *api as u8 == site.api)
-        .map_or("", api_name);
-    [
-        size,
-        api.to_owned(),
-        format!("thread {}", site.thread.0),
-        format!("process {} {program}", site.process.0).trim_end().to_owned(),
-    ]
+    let sample_type = VALUES.map(value).to_vec();
+    let sample = tally.samples().map(|sample| Sample {
+        location_id: sample.places.iter().map(|place| names.location(place)).collect(),
+        value: sample.values.to_vec(),
+    });
+    let sample = sample.collect();
+    let default_sample_type = names.string("inuse_space");
+    Profile {
+        sample_type,
+        sample,
+        location: names.locations,
+        function: names.functions,
+        string_table: names.strings,
+        time_nanos: 0,
+        duration_nanos: 0,
+        default_sample_type,
+    }
 }
 
-/// Strings and functions by name, numbered as they appear.
+/// Strings, functions and locations, each once, numbered as they appear; functions and locations from 1.
 #[derive(Default)]
 struct Names {
     strings: Vec<String>,
-    by_name: BTreeMap<String, i64>,
-    /// The name of each function; its id is its place plus one, and its location has the same.
-    functions: Vec<i64>,
-    by_function: BTreeMap<i64, u64>,
+    by_name: FxHashMap<String, i64>,
+    functions: Vec<Function>,
+    /// By name and file.
+    by_function: FxHashMap<(i64, i64), u64>,
+    locations: Vec<Location>,
+    by_place: FxHashMap<Place, u64>,
 }
 
 impl Names {
@@ -188,23 +88,27 @@ impl Names {
         number
     }
 
-    fn location(&mut self, name: &str) -> u64 {
-        let name = self.string(name);
+    fn function(&mut self, place: &Place) -> u64 {
+        let name = self.string(&place.function);
+        let filename = self.string(place.file.as_deref().unwrap_or_default());
         let functions = &mut self.functions;
-        *self.by_function.entry(name).or_insert_with(|| {
-            functions.push(name);
-            functions.len() as u64
+        *self.by_function.entry((name, filename)).or_insert_with(|| {
+            let id = functions.len() as u64 + 1;
+            functions.push(Function { id, name, system_name: name, filename });
+            id
         })
     }
 
-    fn locations(&self) -> Vec<Location> {
-        let ids = 1..=self.functions.len() as u64;
-        ids.map(|id| Location { id, line: vec![Line { function_id: id }] }).collect()
-    }
-
-    fn functions(&self) -> Vec<Function> {
-        let numbered = (1..).zip(&self.functions);
-        numbered.map(|(id, name)| Function { id, name: *name, system_name: *name }).collect()
+    fn location(&mut self, place: &Place) -> u64 {
+        if let Some(known) = self.by_place.get(place) {
+            return *known;
+        }
+        let function_id = self.function(place);
+        let id = self.locations.len() as u64 + 1;
+        let line = Line { function_id, line: place.line.unwrap_or(0).into() };
+        self.locations.push(Location { id, line: vec![line] });
+        self.by_place.insert(place.clone(), id);
+        id
     }
 }
 
@@ -256,6 +160,8 @@ struct Location {
 struct Line {
     #[prost(uint64, tag = "1")]
     function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -266,4 +172,6 @@ struct Function {
     name: i64,
     #[prost(int64, tag = "3")]
     system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
 }

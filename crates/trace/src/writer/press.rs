@@ -165,7 +165,9 @@ impl Sink {
                 encoder.clear();
                 return Ok(Pressed::Block(encoder, self.offset));
             }
-            Job::Table(kind, count, raw) => self.store_table(kind, count, &raw)?,
+            Job::Table(kind, process, count, raw) => {
+                self.store_table(kind, process, count, &raw)?;
+            }
             Job::Index => self.store_index()?,
             Job::Settle => self.file.flush()?,
         }
@@ -208,16 +210,22 @@ impl Sink {
     fn store_index(&mut self) -> io::Result<()> {
         let offset = self.offset;
         let raw = index::encode(&self.entries);
-        self.store_table(Kind::INDEX, self.entries.len(), &raw)?;
+        self.store_table(Kind::INDEX, ProcessId(0), self.entries.len(), &raw)?;
         self.write(&offset.to_le_bytes())?;
         self.write(&index::END_MAGIC)
     }
 
-    fn store_table(&mut self, kind: Kind, count: usize, raw: &[u8]) -> io::Result<()> {
+    fn store_table(
+        &mut self,
+        kind: Kind,
+        process: ProcessId,
+        count: usize,
+        raw: &[u8],
+    ) -> io::Result<()> {
         let stored = self.zstd.compress(raw)?;
         let header = BlockHeader {
             kind,
-            process: ProcessId(0),
+            process,
             thread: ThreadId(0),
             first: Tick(0),
             last: Tick(0),

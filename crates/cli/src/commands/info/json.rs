@@ -3,13 +3,13 @@
 //! ```text
 //!   begin    { "schema", "header", "file_bytes", "processes": [
 //!   process      one of them
-//!   end      ], "sites", "total", "damage" }
+//!   end      ], "sites", "there", "total", "damage" }
 //! ```
 //!
 //! Invariant: after `end`, what was written is one JSON object, indented as serde_json does it.
 
+use super::Judged;
 use freehold_lab::profile::{PROFILE_SCHEMA, ProcessProfile, Profile};
-use freehold_lab::sites::Sites;
 use freehold_trace::Trace;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -32,9 +32,11 @@ pub fn process(out: &mut impl Write, process: &ProcessProfile, follows: bool) ->
 }
 
 /// What is known at the end.
-pub fn end(out: &mut impl Write, profile: &Profile, sites: Option<&Sites>) -> io::Result<()> {
+pub fn end(out: &mut impl Write, profile: &Profile, judged: Option<&Judged>) -> io::Result<()> {
     write!(out, "{}],", if profile.processes == 0 { "" } else { "\n  " })?;
-    field(out, "sites", &sites)?;
+    field(out, "sites", &judged.and_then(|judged| judged.sites.as_ref()))?;
+    write!(out, ",")?;
+    field(out, "there", &judged.and_then(|judged| judged.there.as_ref()))?;
     write!(out, ",")?;
     field(out, "total", &profile.total)?;
     write!(out, ",")?;

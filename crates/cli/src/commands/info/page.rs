@@ -1,11 +1,12 @@
 //! The page that `freehold info` prints: figures, curves, histograms, threads, processes.
 
 use super::draw::{Row, Style, area, bar, doublings};
-use super::who;
+use super::{Judged, who};
+use freehold_lab::answer::{Answer, Program};
 use freehold_lab::human;
 use freehold_lab::profile::{Bucket, Figures, Point, ProcessProfile, Profile};
-use freehold_lab::sites::Sites;
-use freehold_trace::{Begin, Ending, Header};
+use freehold_lab::report;
+use freehold_trace::{Begin, Ending, Header, ProcessInfo};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -24,27 +25,67 @@ const WIDE_PROCESSES: usize = 80;
 /// Sizes listed.
 const MOST_SIZES: usize = 8;
 
-/// The page, of a profile and the first [`MOST_PROCESSES`] of its processes.
-pub fn page(
-    path: &Path,
-    profile: &Profile,
-    first: &[ProcessProfile],
-    sites: Option<&Sites>,
-    style: Style,
-) -> String {
+/// What a page shows.
+pub struct Shown<'a> {
+    /// All of it, in figures.
+    pub profile: &'a Profile,
+    /// Processes that are listed, the one with the most memory first.
+    pub processes: &'a [ProcessProfile],
+    /// Figures are those of all processes together, not of the first listed.
+    pub sums: bool,
+    /// The first of them, and what is known of it beside its profile.
+    pub judged: Option<&'a Judged>,
+}
+
+/// The [`MOST_PROCESSES`] processes with the most memory, the most first.
+#[derive(Default)]
+pub struct Most {
+    /// Sorted.
+    pub processes: Vec<ProcessProfile>,
+}
+
+impl Most {
+    /// Takes a process.
+    pub fn add(&mut self, process: ProcessProfile) {
+        let weight = process.weight();
+        let at = self.processes.partition_point(|known| known.weight() > weight);
+        if at < MOST_PROCESSES {
+            self.processes.insert(at, process);
+            self.processes.truncate(MOST_PROCESSES);
+        }
+    }
+}
+
+/// The page.
+pub fn page(path: &Path, shown: &Shown<'_>, style: Style) -> String {
+    let Shown { profile, processes, sums, judged } = *shown;
     let mut page = Page { out: String::new(), style, header: &profile.header };
-    page.top(path, profile);
-    if let Some(sites) = sites {
-        let name = (profile.processes > 1).then(|| format!("P{}", sites.process));
+    let several = profile.processes > 1;
+    let name = judged.filter(|_| several).map(|judged| format!("P{}", judged.process.0));
+    page.heading_line(&path.display().to_string());
+    if let Some(judged) = judged {
+        page.answer(judged, name.as_deref());
+    }
+    page.facts(profile);
+    if let Some(sites) = judged.and_then(|judged| judged.sites.as_ref()) {
         page.out += &who::lists(sites, name.as_deref(), style);
     }
-    if let [one] = first {
-        page.figures(&one.figures, None);
-        page.threads(one);
-    } else {
-        // Of several processes, the total has everything that can be added up.
-        page.figures(&profile.total.figures, Some(profile.total.seconds));
-        page.processes(first, profile.processes);
+    match processes {
+        [judged, ..] if !sums => {
+            if profile.processes > 1 {
+                let name = judged.process.name().unwrap_or("?");
+                page.line(&clip(
+                    &format!("\nOf P{}, {name}, which has the most memory:", judged.process.id.0),
+                    style.columns,
+                ));
+            }
+            page.figures(&judged.figures, None);
+            page.threads(judged);
+        }
+        _ => page.figures(&profile.total.figures, Some(profile.total.seconds)),
+    }
+    if profile.processes > 1 {
+        page.processes(processes, profile.processes);
     }
     for note in &profile.header.notes {
         page.line(&format!("Note: {note}"));
@@ -106,10 +147,27 @@ impl Page<'_> {
         }
     }
 
-    fn top(&mut self, path: &Path, profile: &Profile) {
+    fn heading_line(&mut self, text: &str) {
+        let heading = self.style.heading(text);
+        self.line(&heading);
+    }
+
+    fn answer(&mut self, judged: &Judged, name: Option<&str>) {
+        let program = Program {
+            figures: &judged.figures,
+            resident: judged.there.as_ref(),
+            sites: judged.sites.as_ref(),
+            process: name,
+            ticks_are_events: self.header.ticks_are_events,
+            tried: &[],
+        };
+        let columns = self.style.width();
+        self.out += &report::answer(&Answer::of_program(program), self.style.color, columns);
+    }
+
+    fn facts(&mut self, profile: &Profile) {
         let total = &profile.total;
-        let name = self.style.heading(&path.display().to_string());
-        self.line(&name);
+        self.heading("The recording");
         if !self.header.command.is_empty() {
             let command = clip(&shown(&self.header.command), self.style.columns - LABEL - 3);
             self.entry("command", &command);
@@ -341,13 +399,13 @@ impl Page<'_> {
         // Where there is little room, for the command rather than for what was left.
         let is_wide = self.style.columns >= WIDE_PROCESSES;
         let line = |cells: [&str; 7]| {
-            let [number, events, allocated, peak, end, began, command] = cells;
+            let [number, events, resident, peak, end, began, command] = cells;
             let end = if is_wide { format!(" {end:>10}") } else { String::new() };
             format!(
-                "  {number:<5} {events:>9} {allocated:>10} {peak:>10}{end}  {began:<11} {command}"
+                "  {number:<5} {events:>9} {peak:>10} {resident:>10}{end}  {began:<11} {command}"
             )
         };
-        let heads = line(["", "events", "allocated", "peak", "at end", "began", "command"]);
+        let heads = line(["", "events", "resident", "malloc", "at end", "began", "command"]);
         let caption = self.style.dim(&heads);
         self.line(&caption);
         for process in first {
@@ -355,11 +413,11 @@ impl Page<'_> {
             let line = line([
                 &format!("P{}", info.id.0),
                 &human::count(process.figures.events),
-                &human::bytes(process.figures.allocated_bytes),
+                &info.peak_resident.map_or_else(|| "-".to_owned(), human::bytes),
                 &human::bytes(process.figures.peak.bytes),
                 &human::bytes(process.figures.end_bytes),
                 &began(info.begins, info.parent.map(|parent| parent.0)),
-                &format!("{}{}", ended(info.ended), shown(&info.command)),
+                &format!("{}{}", ended(info.ended), called(info)),
             ]);
             self.line(&clip(&line, self.style.columns));
         }
@@ -373,6 +431,11 @@ impl Page<'_> {
             self.line(&more);
         }
     }
+}
+
+/// A title that it gave itself, or its command.
+fn called(info: &ProcessInfo) -> String {
+    if info.title.is_empty() { shown(&info.command) } else { info.title.clone() }
 }
 
 fn began(begins: Begin, parent: Option<u32>) -> String {

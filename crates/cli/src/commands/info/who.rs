@@ -2,7 +2,7 @@
 
 use super::draw::Style;
 use freehold_lab::human;
-use freehold_lab::sites::{Counts, Site, Sites};
+use freehold_lab::sites::{Counts, Site, Sites, short_place};
 
 /// Sites listed of each kind.
 const MOST_SITES: usize = 8;
@@ -11,67 +11,78 @@ const MOST_CALLERS: usize = 4;
 /// Columns before a site's name.
 const INDENT: usize = 32;
 
-/// A list of sites: what it is called, which they are, and what is counted.
-struct List<'a> {
-    heading: String,
-    sites: &'a [Site],
+/// Lists of sites: what each is called, and what it counts, of which it lists those that have most.
+struct List {
+    heading: fn(&Counts) -> String,
     /// Bytes and objects.
     amount: fn(&Counts) -> (u64, u64),
-    /// What a share is of.
-    whole: u64,
-    by_bytes: bool,
+    /// What is compared, and a share's part of the same of all.
+    by: fn(&Counts) -> u64,
+}
+
+/// Of every kind, in the order in which they are printed.
+const LISTS: [List; 5] = [
+    List {
+        heading: |all| format!("Who held the peak{{}}: {}", sum(all.peak_bytes, all.peak_blocks)),
+        amount: |counts| (counts.peak_bytes, counts.peak_blocks),
+        by: |counts| counts.peak_bytes,
+    },
+    List {
+        heading: |all| {
+            format!("Whose was never freed{{}}: {}", sum(all.leaked_bytes, all.leaked_blocks))
+        },
+        amount: |counts| (counts.leaked_bytes, counts.leaked_blocks),
+        by: |counts| counts.leaked_bytes,
+    },
+    List {
+        heading: |all| {
+            let (temporary, all) = (human::count(all.temporary), human::count(all.allocations));
+            format!("Whose was freed as the next thing{{}}: {temporary} of {all} allocations")
+        },
+        amount: |counts| (counts.temporary_bytes, counts.temporary),
+        by: |counts| counts.temporary,
+    },
+    List {
+        heading: |all| {
+            let (copied, growths) = (human::bytes(all.copied_bytes), human::count(all.growths));
+            format!("Whose grew{{}}: {growths} times, {copied} to copy")
+        },
+        amount: |counts| (counts.copied_bytes, counts.growths),
+        by: |counts| counts.copied_bytes,
+    },
+    List {
+        heading: |all| {
+            let (others, freed) = (human::count(all.freed_by_others), human::count(all.freed));
+            format!("Whose was freed by another thread{{}}: {others} of {freed} frees")
+        },
+        amount: |counts| (0, counts.freed_by_others),
+        by: |counts| counts.freed_by_others,
+    },
+];
+
+fn sum(bytes: u64, blocks: u64) -> String {
+    format!("{} in {} objects", human::bytes(bytes), human::count(blocks))
 }
 
 /// The lists of a process that has any. `name` says whose they are, where that is not plain.
 pub fn lists(sites: &Sites, name: Option<&str>, style: Style) -> String {
-    let total = sites.total;
     let of = name.map_or(String::new(), |name| format!(" of {name}"));
-    let sum =
-        |bytes, blocks| format!("{} in {} objects", human::bytes(bytes), human::count(blocks));
-    let lists = [
-        List {
-            heading: format!("Who held the peak{of}: {}", sum(total.peak_bytes, total.peak_blocks)),
-            sites: &sites.peak,
-            amount: |counts| (counts.peak_bytes, counts.peak_blocks),
-            whole: total.peak_bytes,
-            by_bytes: true,
-        },
-        List {
-            heading: format!(
-                "Whose was never freed{of}: {}",
-                sum(total.leaked_bytes, total.leaked_blocks)
-            ),
-            sites: &sites.leaked,
-            amount: |counts| (counts.leaked_bytes, counts.leaked_blocks),
-            whole: total.leaked_bytes,
-            by_bytes: true,
-        },
-        List {
-            heading: format!(
-                "Whose was freed as the next thing{of}: {} of {} allocations",
-                human::count(total.temporary),
-                human::count(total.allocations)
-            ),
-            sites: &sites.temporary,
-            amount: |counts| (counts.temporary_bytes, counts.temporary),
-            whole: total.allocations,
-            by_bytes: false,
-        },
-    ];
-    lists.iter().filter(|list| !list.sites.is_empty()).map(|list| list.text(style)).collect()
+    let text = |list: &List| list.text(sites, &of, style);
+    LISTS.iter().map(text).collect()
 }
 
-impl List<'_> {
-    fn text(&self, style: Style) -> String {
-        let mut text = format!("\n{}\n", style.heading(&self.heading));
-        for site in self.sites.iter().take(MOST_SITES) {
-            let (bytes, blocks) = (self.amount)(&site.counts);
-            let part = if self.by_bytes { bytes } else { blocks };
-            let share = part as f64 / self.whole.max(1) as f64 * 100.0;
-            let (bytes, blocks) = (human::bytes(bytes), human::count(blocks));
-            let place = site.place.as_deref().map_or(String::new(), |place| format!("  {place}"));
-            let line = format!("  {share:>5.1}% {bytes:>10} {blocks:>9}  {}{place}", site.function);
-            text += &clip(&line, style.columns);
+impl List {
+    fn text(&self, sites: &Sites, of: &str, style: Style) -> String {
+        let listed = sites.most(self.by);
+        if listed.is_empty() {
+            return String::new();
+        }
+        let heading = (self.heading)(&sites.total).replace("{}", of);
+        let mut text = format!("\n{}\n", style.heading(&heading));
+        let whole = (self.by)(&sites.total).max(1) as f64;
+        for site in listed.iter().take(MOST_SITES) {
+            let share = (self.by)(&site.counts) as f64 / whole * 100.0;
+            text += &clip(&self.line(site, share), style.columns);
             text.push('\n');
             if let Some(callers) = callers(site) {
                 let line = clip(&format!("{:INDENT$}{callers}", ""), style.columns);
@@ -79,13 +90,22 @@ impl List<'_> {
                 text.push('\n');
             }
         }
-        if self.sites.len() > MOST_SITES {
-            let more = self.sites.len() - MOST_SITES;
-            let more = format!("  … and {more} more sites (with --json)");
+        if listed.len() > MOST_SITES {
+            let more = format!("  … and {} more sites (with --json)", listed.len() - MOST_SITES);
             text += &style.dim(&more);
             text.push('\n');
         }
         text
+    }
+
+    fn line(&self, site: &Site, share: f64) -> String {
+        let (bytes, blocks) = (self.amount)(&site.counts);
+        let bytes = if bytes > 0 { human::bytes(bytes) } else { String::new() };
+        let place = site.place.as_deref().map_or("", short_place);
+        let name = freehold_lab::sites::short(&site.function);
+        format!("  {share:>5.1}% {bytes:>10} {:>9}  {name}  {place}", human::count(blocks))
+            .trim_end()
+            .to_owned()
     }
 }
 

@@ -25,6 +25,7 @@ use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::ptr;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// How many there are: as many as fit a cache's page.
 const PARCELS: usize = 36;
@@ -96,7 +97,11 @@ impl Parcels {
         if bits != 0 {
             self.len.at(class_index(to)).set(0);
         }
+        // A fork may stop the thread between any two stores: never are bits beside the label of another word.
+        parcel.bits.set(0);
+        compiler_fence(Ordering::Release);
         parcel.to.set(label);
+        compiler_fence(Ordering::Release);
         parcel.bits.set(bit);
         len.set(1);
         Ok((bits != 0).then_some(Sealed { to, bits }))

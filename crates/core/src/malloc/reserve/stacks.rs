@@ -153,10 +153,10 @@ impl Reserve {
         !self.spare.at(class.index()).get().is_null()
     }
 
-    /// Whether the depots hold as much as they may. The purger may have taken what is still counted here, so now and then
-    /// it is counted anew.
-    pub fn is_full(&self, decisions: &Decisions) -> bool {
-        if self.stock.get() < decisions.reserve_bytes {
+    /// Whether the depots hold `most` bytes, as much as they may. The purger may have taken what is still counted here, so
+    /// now and then it is counted anew.
+    pub fn is_full(&self, most: usize) -> bool {
+        if self.stock.get() < most {
             return false;
         }
         let turn = self.recount.get().wrapping_add(1);
@@ -167,7 +167,7 @@ impl Reserve {
             };
             self.stock.set(SizeClass::all().zip(&self.held).map(bytes).sum());
         }
-        self.stock.get() >= decisions.reserve_bytes
+        self.stock.get() >= most
     }
 
     /// A slab of `class` was cut: as many bytes of other classes shall go back. The next class in turn that has

@@ -4,7 +4,6 @@ use super::inbox::Inbox;
 use super::slab::Slab;
 use crate::machine::Machine;
 use crate::malloc::block::Chain;
-use crate::malloc::decisions::Decisions;
 use crate::malloc::shared::Shared;
 use crate::malloc::tag::{self, Owner, Tag};
 use crate::malloc::units::region::{Region, Run};
@@ -96,11 +95,11 @@ impl Slabs {
         true
     }
 
-    /// Makes a unit, which is ours alone, a slab of `class`.
-    pub fn cut(&self, region: &Region, run: Run, class: SizeClass) {
+    /// Makes a unit, which is ours alone, a slab of `class`. `mark`: [`SHARED`](tag::SHARED), or nothing.
+    pub fn cut(&self, region: &Region, run: Run, class: SizeClass, mark: u64) {
         let slab = Slab::of(region, run.address);
         slab.cut(run.address, class, region.bitmap(run.address));
-        let tag = tag::of_slab(self.owner(), class);
+        let tag = tag::of_slab(self.owner(), class) | mark;
         // SAFETY: the region contains the unit. Release: who reads the tag finds a whole slab.
         unsafe { region.tag(run.address) }.store(tag, Ordering::Release);
         slab.vacancy.start(slab.blocks());
@@ -307,18 +306,11 @@ impl Slabs {
         }
     }
 
-    /// For how many of the first banks of a run, just taken for a slab (`None`) or a block of that size, huge pages pay.
-    pub fn ask_for_huge<M: Machine>(&self, shared: &Shared<M>, run: Run, size: Option<usize>) {
-        let decisions = shared.decisions();
-        if run.fresh == 0 || run.used * crate::malloc::units::UNIT < decisions.huge_from {
-            return;
-        }
+    /// Asks for a huge page if one pays for the bank that a run, just taken for a slab, has opened.
+    pub fn ask_for_huge<M: Machine>(&self, shared: &Shared<M>, run: Run) {
         let (slabs, classes) = self.counts();
-        let filled = Decisions::fills_slabs(slabs, classes, run.used);
-        let banks = decisions.huge_banks(size, run.used, filled, slabs);
-        if let 1..=32 = banks {
-            let fresh = run.fresh & (u32::MAX >> (32 - banks));
-            shared.units.make_huge(&shared.machine, run.address, fresh);
+        if run.fresh && shared.decisions().is_huge(run.used, slabs, classes) {
+            shared.units.make_huge(&shared.machine, run.address);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! a program would, returns their pages and gives them back.
 //!
 //! Invariant: a set bit is a block that no thread holds. The thread that clears the bit holds the block. `vacancy` owns counts
-//! and notification; `next`, `prev` and `cursor` are the owner's.
+//! and notification; `next` and `prev` are the owner's.
 
 use super::inbox::Linked;
 use super::vacancy::Vacancy;
@@ -35,8 +35,6 @@ pub struct Slab {
     bits: Cell<*const AtomicU64>,
     base: Cell<usize>,
     class: Cell<u8>,
-    /// The word at which the owner last found a bit.
-    cursor: Cell<u8>,
     blocks: Cell<u16>,
     /// Bit `i`: page `i` of 4 KiB was purged since a block in it was last taken.
     pub purged: AtomicU16,
@@ -77,7 +75,6 @@ impl Slab {
             bits: Cell::new(ptr::null()),
             base: Cell::new(0),
             class: Cell::new(0),
-            cursor: Cell::new(0),
             blocks: Cell::new(0),
             purged: AtomicU16::new(0),
             seen: AtomicU16::new(0),
@@ -105,7 +102,6 @@ impl Slab {
         self.base.set(base);
         self.class.set(class.index() as u8);
         self.blocks.set(blocks as u16);
-        self.cursor.set(0);
         self.next.set(ptr::null_mut());
         self.prev.set(ptr::null_mut());
         self.purged.store(0, Ordering::Relaxed);
@@ -177,25 +173,18 @@ impl Slab {
         }
     }
 
-    /// Takes up to `want` blocks, lowest first from where the last were found, onto `chain`.
+    /// Takes up to `want` blocks, lowest first, onto `chain`: a slab that is never full touches its first pages only.
     pub fn take(&self, want: usize, chain: &mut Chain) {
-        let words = self.words();
         let before = chain.len;
-        let mut at = self.cursor.get() as usize;
-        for _ in 0..words.len() {
-            let free = words.at(at).load(Ordering::Relaxed);
+        for (at, word) in self.words().iter().enumerate() {
+            let free = word.load(Ordering::Relaxed);
             if free != 0 {
                 self.take_word(at, lowest(free, want - (chain.len - before)), chain);
                 if chain.len - before >= want {
                     break;
                 }
             }
-            at += 1;
-            if at == words.len() {
-                at = 0;
-            }
         }
-        self.cursor.set(at as u8);
         if chain.len != before {
             self.vacancy.withdraw((chain.len - before) as u32);
         }

@@ -79,6 +79,10 @@ pub struct Region {
     dumped: usize,
     dirty_units: usize,
     used_units: usize,
+    /// The most that were ever in use.
+    most_units: usize,
+    /// Of these, for how many no free unit was given back yet; see [`Region::surplus`].
+    due_units: usize,
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
@@ -130,6 +134,8 @@ impl Region {
             dumped: 0,
             dirty_units: 0,
             used_units: 0,
+            most_units: 0,
+            due_units: 0,
             home: Home::ANYWHERE,
             away: 0,
             reserved: (0, 0),
@@ -272,6 +278,22 @@ impl Region {
         self.used_units
     }
 
+    /// Free units to give back before more are touched, half a bank at least: those beyond one of `share` of the most that
+    /// were ever in use (0: any number may be resident). In all, as many as that most: each page that a program ever needs
+    /// costs it one more fault at worst, and one that takes and gives the same memory over and over again costs none.
+    pub fn surplus(&mut self, share: usize) -> usize {
+        self.due_units += self.used_units.saturating_sub(self.most_units);
+        self.most_units = self.most_units.max(self.used_units);
+        let spare = self.most_units.checked_div(share).unwrap_or(usize::MAX);
+        let most = self.most_units.saturating_add(spare);
+        let surplus = (self.used_units + self.dirty_units).saturating_sub(most).min(self.due_units);
+        if surplus < BANK_UNITS / 2 {
+            return 0;
+        }
+        self.due_units -= surplus;
+        surplus
+    }
+
     /// Banks that are committed.
     pub fn committed_banks(&self) -> usize {
         self.committed
@@ -321,11 +343,9 @@ impl Region {
             self.place(machine, supply, at, need)?;
         }
         self.dump(machine, at, need);
-        let (mut zero, mut fresh) = (true, 0);
+        let state = self.bank(at);
+        let (mut zero, fresh) = (true, state.dirty == 0 && !state.huge);
         for (bank, first, len) in pieces(at * BANK_UNITS, len) {
-            let state = self.bank(bank);
-            let untouched = u32::from(state.dirty == 0 && !state.huge);
-            fresh |= untouched.checked_shl((bank - at) as u32).unwrap_or(0);
             zero &= self.take_units(bank, first, len);
         }
         Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
@@ -530,9 +550,9 @@ pub struct Run {
     pub address: usize,
     /// Whether all of it reads as zero.
     pub zero: bool,
-    /// Bit `i`: the `i`th of its banks was wholly free and untouched, and nothing was advised: worth
-    /// [`Region::make_huge`] if it will be used densely. Of the first 32 banks.
-    pub fresh: u32,
+    /// Whether its first bank was wholly free and untouched, and nothing was advised: worth [`Region::make_huge`] if it
+    /// will be used densely.
+    pub fresh: bool,
     /// How many units of its region are in use, these included.
     pub used: usize,
 }

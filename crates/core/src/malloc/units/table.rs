@@ -35,6 +35,10 @@ pub struct Units {
     lock: Lock,
     /// The purger's tick, by which banks are dated.
     tick: AtomicU32,
+    /// Free units that shall go back before fresh ones are touched.
+    surplus: AtomicUsize,
+    /// Units that may be free and resident; 0: any number.
+    kept: AtomicUsize,
     /// The most that is reserved at a time, in bytes; 0: what the machine has.
     largest: AtomicUsize,
     regions: UnsafeCell<[Region; MAX_REGIONS]>,
@@ -88,6 +92,8 @@ impl Units {
         Units {
             lock: Lock::new(),
             tick: AtomicU32::new(0),
+            surplus: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
             supply: UnsafeCell::new(Supply::new()),
@@ -187,23 +193,81 @@ impl Units {
             let [first, ..] = regions;
             let usual = first.base() != 0 && first.home() == home;
             let run = if usual { first.take_partly_used(layout) } else { None };
+            if run.is_some() {
+                self.note(machine, first);
+            }
             match (run, machine.nodes()) {
                 (Some(run), _) => Some((0, run)),
-                // SAFETY: the lock makes this the only access to the supply.
-                (None, None) => unsafe {
-                    take_slow(machine, regions, &mut *self.supply.get(), wanted)
-                },
+                (None, None) => {
+                    // SAFETY: the lock makes this the only access to the supply.
+                    let supply = unsafe { &mut *self.supply.get() };
+                    self.take_slow(machine, regions, supply, wanted)
+                }
                 (None, Some(_)) => None,
             }
         });
         let found = match (found, machine.nodes()) {
-            (None, Some(_)) => {
-                self.asking(machine, |regions, supply| take_slow(machine, regions, supply, wanted))
-            }
+            (None, Some(_)) => self.asking(machine, |regions, supply| {
+                self.take_slow(machine, regions, supply, wanted)
+            }),
             _ => found,
         };
         let (number, run) = found?;
         Some((self.regions().at(number), run))
+    }
+
+    /// Free units that shall go back before those are touched that were handed out last, or because little is left: for one
+    /// caller to do.
+    #[inline]
+    pub fn take_surplus(&self) -> usize {
+        let surplus = self.surplus.load(Ordering::Relaxed);
+        if surplus == 0 { 0 } else { self.surplus.swap(0, Ordering::Relaxed) }
+    }
+
+    /// From now on at most so many units, one at least, shall be free and resident.
+    pub fn keep_at_most(&self, units: usize) {
+        self.kept.store(units.max(1), Ordering::Relaxed);
+    }
+
+    /// How many bytes may be free and resident.
+    #[inline]
+    pub fn kept_at_most(&self) -> usize {
+        match self.kept.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            units => units.saturating_mul(UNIT),
+        }
+    }
+
+    /// Notes it, under the lock.
+    #[inline]
+    fn note(&self, machine: &impl Machine, region: &mut Region) {
+        let surplus = region.surplus(machine.decisions().units_spare);
+        if surplus != 0 {
+            self.surplus.fetch_add(surplus, Ordering::Relaxed);
+        }
+        self.note_beyond(region);
+    }
+
+    /// Notes what is free beyond what may be kept, under the lock.
+    #[inline]
+    fn note_beyond(&self, region: &Region) {
+        let beyond = region.dirty_units().saturating_sub(self.kept_at_most() / UNIT);
+        if beyond != 0 {
+            self.surplus.fetch_max(beyond, Ordering::Relaxed);
+        }
+    }
+
+    /// A run from anywhere, by [`take_slow`].
+    fn take_slow(
+        &self,
+        machine: &impl Machine,
+        regions: &mut [Region; MAX_REGIONS],
+        supply: &mut Supply,
+        wanted: Wanted,
+    ) -> Option<(usize, Run)> {
+        let found = take_slow(machine, regions, supply, wanted)?;
+        self.note(machine, regions.at_mut(found.0));
+        Some(found)
     }
 
     /// Runs `work` under the lock. While it leaves a question: asks that without the lock, and runs `work` again.
@@ -285,7 +349,10 @@ impl Units {
     /// Takes a run back, or a part of one; its pages may be resident.
     pub fn give(&self, machine: &impl Machine, address: usize, len: usize) {
         let left = Left::Since(self.tick.load(Ordering::Relaxed));
-        self.with_region(machine, address, |region| region.give(address, len, left));
+        self.with_region(machine, address, |region| {
+            region.give(address, len, left);
+            self.note_beyond(region);
+        });
     }
 
     /// The same of pages that nobody has used for a while: they need not wait any more to be purged.
@@ -303,13 +370,17 @@ impl Units {
     ) -> Option<bool> {
         self.asking(machine, |regions, supply| {
             let region = regions.iter_mut().find(|r| r.contains(address))?;
-            region.extend(machine, supply, address, len, longer)
+            let zero = region.extend(machine, supply, address, len, longer)?;
+            self.note(machine, region);
+            Some(zero)
         })
     }
 
-    /// Advises huge pages for banks of a run that are [`Run::fresh`] and will be used densely.
-    pub fn make_huge(&self, machine: &impl Machine, address: usize, banks: u32) {
-        self.with_region(machine, address, |region| region.make_huge(machine, address, banks));
+    /// Advises a huge page for the bank that a [`Run::fresh`] run has opened, and that will be used densely.
+    pub fn make_huge(&self, machine: &impl Machine, address: usize) {
+        self.with_region(machine, address, |region| {
+            region.make_huge(machine, region.bank_of(address));
+        });
     }
 
     /// Parts of the bank of `address` are going to be purged: no huge page there any more.

@@ -2,6 +2,7 @@
 
 use super::thread::Thread;
 use crate::packed::Packed;
+use core::ffi::c_void;
 
 /// Nothing is known of who called.
 #[derive(Clone, Copy)]
@@ -83,5 +84,7 @@ pub fn forget_locks() {}
 /// A thread is another process's now.
 pub fn forget(_: &mut Thread) {}
 
-/// A thread ends.
-pub fn give_back(_: &mut Thread) {}
+/// A thread ends: it had no memory for stacks.
+pub fn give_back(_: &mut Thread) -> Option<(*const c_void, usize)> {
+    None
+}

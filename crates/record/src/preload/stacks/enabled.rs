@@ -14,9 +14,9 @@
 
 use super::next::Next;
 use super::thread::Thread;
-use super::{next, process};
+use super::{maps, next, process};
 use crate::hello::{CHECK_STACKS, NO_STACKS, STACKS_OF_ALL};
-use crate::packed::{DATA_BYTES, NO_ENTRY, Packed, Stack};
+use crate::packed::{DATA_BYTES, MAP_RECORDER, NO_ENTRY, Packed, Stack};
 use crate::ring_set::SLOTS;
 use crate::unwind::cache::{self, Found, Stacks, Told};
 use crate::unwind::modules::{self, Module};
@@ -45,7 +45,6 @@ macro_rules! hooks {
                 core::arch::naked_asm!(
                     ".cfi_startproc",
                     hand_on!($count),
-                    "jmp {hook}",
                     ".cfi_endproc",
                     hook = sym hook,
                 )
@@ -59,16 +58,20 @@ macro_rules! hooks {
     )*};
 }
 
-/// Puts the caller's registers behind so many arguments.
+/// Puts the caller's registers behind so many arguments, and goes on in the hook. Behind six arguments they lie on the
+/// stack, in a frame of its own.
 macro_rules! hand_on {
     (1) => {
-        "mov rsi, rsp\nmov rdx, rbp\nmov rcx, rbx"
+        "mov rsi, rsp\nmov rdx, rbp\nmov rcx, rbx\njmp {hook}"
     };
     (2) => {
-        "mov rdx, rsp\nmov rcx, rbp\nmov r8, rbx"
+        "mov rdx, rsp\nmov rcx, rbp\nmov r8, rbx\njmp {hook}"
     };
     (3) => {
-        "mov rcx, rsp\nmov r8, rbp\nmov r9, rbx"
+        "mov rcx, rsp\nmov r8, rbp\nmov r9, rbx\njmp {hook}"
+    };
+    (6) => {
+        "mov rax, rsp\npush rbx\n.cfi_adjust_cfa_offset 8\npush rbp\n.cfi_adjust_cfa_offset 8\npush rax\n.cfi_adjust_cfa_offset 8\ncall {hook}\nadd rsp, 24\n.cfi_adjust_cfa_offset -24\nret"
     };
 }
 
@@ -185,7 +188,7 @@ pub fn tell(thread: &mut Thread, caller: &Caller, put: fn(&mut Thread, Packed) -
     if caller.slot == 0 {
         return true;
     }
-    let Some(stacks) = memory(thread) else { return put(thread, Stack::Unknown.pack()) };
+    let Some(stacks) = memory(thread, put) else { return put(thread, Stack::Unknown.pack()) };
     let generation = modules::generation();
     if !stacks.is_of(generation) {
         stacks.forget(generation);
@@ -200,7 +203,7 @@ pub fn tell(thread: &mut Thread, caller: &Caller, put: fn(&mut Thread, Packed) -
         Found::Missed => {
             // SAFETY: as above.
             let told = unsafe { stacks.walk(caller) };
-            tell_new(thread, &told, put)
+            tell_new(thread, &told, put) && tell_rules(thread, put)
         }
     };
     if is_checked() {
@@ -210,21 +213,30 @@ pub fn tell(thread: &mut Thread, caller: &Caller, put: fn(&mut Thread, Packed) -
 }
 
 /// The thread's stacks; none where there is no memory for them, or the thread is over.
-fn memory<'a>(thread: &mut Thread) -> Option<&'a mut Stacks> {
+fn memory<'a>(thread: &mut Thread, put: fn(&mut Thread, Packed) -> bool) -> Option<&'a mut Stacks> {
     if thread.stacks.is_null() && !thread.ended {
-        thread.stacks = unwind::map(cache::BYTES)?.cast();
+        let made = unwind::map(cache::BYTES)?;
+        thread.stacks = made.cast();
+        maps::tell_own(thread, (made as u64, cache::BYTES as u64), MAP_RECORDER, put);
     }
     // SAFETY: null, or a mapping of that size that is this thread's alone; all zero is valid.
     unsafe { thread.stacks.as_mut() }
 }
 
-/// A thread ends.
-pub fn give_back(thread: &mut Thread) {
+/// The table of rules has grown: its memory is ours, not the program's.
+fn tell_rules(thread: &mut Thread, put: fn(&mut Thread, Packed) -> bool) -> bool {
+    rules::untold().is_none_or(|made| maps::tell_own(thread, made, MAP_RECORDER, put))
+}
+
+/// A thread ends: the memory that it had for stacks, which is not mapped any more.
+pub fn give_back(thread: &mut Thread) -> Option<(*const c_void, usize)> {
     let stacks = core::mem::replace(&mut thread.stacks, core::ptr::null_mut());
-    if !stacks.is_null() {
-        // SAFETY: mapped by `memory`, and no reference outlives a hook.
-        unsafe { unwind::unmap(stacks.cast(), cache::BYTES) };
+    if stacks.is_null() {
+        return None;
     }
+    // SAFETY: mapped by `memory`, and no reference outlives a hook.
+    unsafe { unwind::unmap(stacks.cast(), cache::BYTES) };
+    Some((stacks.cast(), cache::BYTES))
 }
 
 /// A thread is another process's now, whose reader knows nothing.

@@ -23,7 +23,7 @@ impl Region {
         let at = index.fullest(view.banks, layout)?;
         let first = view.banks.at(at).find(layout)?;
         let zero = self.take_listed(at, AWAY, first, layout.len);
-        Some(Run { address: self.address(at, first), zero, fresh: 0, used: self.used_units })
+        Some(Run { address: self.address(at, first), zero, fresh: false, used: self.used_units })
     }
 
     /// Takes units of one bank; whether they read as zero.

@@ -18,19 +18,10 @@ use crate::row::Row;
 const TAGS: usize = BANK_UNITS * 8;
 
 impl Region {
-    /// Advises huge pages for those banks from the one at `address` on whose bits are set in `banks`.
-    pub fn make_huge(&mut self, machine: &impl Machine, address: usize, mut banks: u32) {
-        let mut at = self.bank_of(address);
-        while banks != 0 {
-            let gap = banks.trailing_zeros();
-            let len = (banks >> gap).trailing_ones();
-            at += gap as usize;
-            let some = self.view().banks.iter_mut().skip(at).take(len as usize);
-            some.for_each(|bank| bank.huge = true);
-            machine.advise(self.address(at, 0) as *mut u8, len as usize * BANK, true);
-            banks = (banks >> gap).checked_shr(len).unwrap_or(0);
-            at += len as usize;
-        }
+    /// Advises a huge page for bank `at`.
+    pub fn make_huge(&mut self, machine: &impl Machine, at: usize) {
+        self.view().banks.at_mut(at).huge = true;
+        machine.advise(self.address(at, 0) as *mut u8, BANK, true);
     }
 
     /// Takes that back for bank `at`, a part of which is going to be purged; and so shall be what else is free of it.

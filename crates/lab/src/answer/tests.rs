@@ -1,0 +1,158 @@
+//! Answers about programs made by hand.
+
+use super::*;
+use crate::sites::{Counts, Trend};
+use freehold_trace::{Part, ProcessId, Resident, Tick, What};
+
+fn site(function: &str, counts: Counts, peak: u64) -> Site {
+    Site {
+        function: function.into(),
+        place: Some(format!("/src/{function}.c:7")),
+        module: None,
+        via: None,
+        counts,
+        share: counts.peak_bytes as f64 / peak as f64,
+        trend: Trend::Steady,
+        median_life_s: None,
+        held: Vec::new(),
+        callers: vec!["main (main.c:1)".into()],
+        cut: false,
+    }
+}
+
+/// A second of a program.
+fn sites(sites: Vec<Site>) -> Sites {
+    let total = sites.iter().fold(Counts::default(), |sum, site| sum + site.counts);
+    Sites {
+        total,
+        whole_bytes: total.peak_bytes,
+        peak_s: 0.5,
+        seconds: 1.0,
+        sites,
+        ..Sites::default()
+    }
+}
+
+fn holds(bytes: u64) -> Counts {
+    Counts {
+        peak_bytes: bytes,
+        peak_blocks: 20,
+        allocations: 1000,
+        freed: 900,
+        ..Counts::default()
+    }
+}
+
+fn said(sites: &Sites) -> Vec<String> {
+    defects::find(sites, false).iter().map(|finding| plain(&finding.advice)).collect()
+}
+
+#[test]
+fn a_program_without_defects_is_told_to_stay_as_it_is() {
+    let sites = sites(vec![site("steady", holds(10 << 20), 10 << 20)]);
+    assert_eq!(said(&sites), [] as [String; 0]);
+    assert_eq!(
+        plain(&who_of(&sites)[0]),
+        "steady (steady.c:7) holds 100 % of malloc's peak: 10.0 MiB in 20 blocks, called by main (main.c:1)."
+    );
+}
+
+fn who_of(sites: &Sites) -> Vec<Sentence> {
+    let figures = Figures::default();
+    who(Program {
+        figures: &figures,
+        sites: Some(sites),
+        resident: None,
+        process: None,
+        ticks_are_events: false,
+        tried: &[],
+    })
+}
+
+#[test]
+fn what_is_resident_is_said_instead_of_what_malloc_gave() {
+    let part = |what, megabytes: u64| Part { what, resident: megabytes << 20, ..Part::default() };
+    let parts = vec![part(What::Malloc, 30), part(What::File, 10)];
+    let sample = Resident { tick: Tick(1), at_end: true, parts, ..Resident::default() };
+    let resident = WhatThereIs::of(ProcessId(3), 0.5, Some(80 << 20), sample);
+    let mut figures = Figures::default();
+    figures.peak.bytes = 20 << 20;
+    let process = Some("P3");
+    let unseen = Program {
+        figures: &figures,
+        resident: None,
+        sites: None,
+        process,
+        ticks_are_events: false,
+        tried: &[],
+    };
+    let said = |program| there(program).iter().map(|said| plain(said)).collect::<Vec<_>>();
+    assert_eq!(
+        said(Program { resident: Some(&resident), ..unseen }),
+        [
+            "40.0 MiB resident at the peak of P3: malloc explains 75 %, files 25 %.",
+            "The kernel's own mark is 80.0 MiB: the very peak came between two looks."
+        ]
+    );
+    let [malloc] = &said(unseen)[..] else { panic!("one sentence") };
+    assert!(malloc.starts_with("20.0 MiB from malloc at the peak by P3"), "{malloc}");
+}
+
+#[test]
+fn leaks_and_hoards_are_told_apart_and_small_ones_not_at_all() {
+    let growing = |name: &str, bytes, leaked_bytes| Site {
+        trend: Trend::Growing,
+        ..site(name, Counts { leaked_bytes, leaked_blocks: 20, ..holds(bytes) }, 20 << 20)
+    };
+    let sites = sites(vec![
+        growing("lose", 10 << 20, 10 << 20),
+        growing("hoard", 9 << 20, 0),
+        growing("small", 1 << 20, 1 << 20),
+    ]);
+    let said = said(&sites);
+    assert_eq!(said.len(), 2);
+    assert!(
+        said[0].starts_with("Free, or bound, what lose (lose.c:7) makes: 10.0 MiB in 20 blocks"),
+        "{said:?}"
+    );
+    assert!(said[1].starts_with("Bound what hoard (hoard.c:7) keeps"), "{said:?}");
+}
+
+#[test]
+fn events_count_by_the_time_they_cost() {
+    let counts = |brief| Counts { brief, allocations: 10_000_000, ..Counts::default() };
+    let [much, little] =
+        [5_000_000, 1_000_000].map(|many| sites(vec![site("loop", counts(many), 1)]));
+    assert!(
+        said(&much)[0].contains(
+            "5.00 M of its objects are freed by their thread within 16 events, 50.0 % of all"
+        ),
+        "{:?}",
+        said(&much)
+    );
+    assert_eq!(said(&little), [] as [String; 0], "a tenth of all");
+    let grown = |copied_bytes| Counts {
+        growths: 100_000,
+        grown_bytes: 80_000_000,
+        copied_bytes,
+        ..Counts::default()
+    };
+    let stepwise = sites(vec![site("grow", grown(40_000_000_000), 1)]);
+    assert!(
+        said(&stepwise)[0].starts_with(
+            "Reserve room, or double it, in grow (grow.c:7): 100 k steps of 800 B copy 37.3 GiB"
+        ),
+        "{:?}",
+        said(&stepwise)
+    );
+    assert_eq!(said(&sites(vec![site("double", grown(80_000_000), 1)])), [] as [String; 0]);
+}
+
+#[test]
+fn spread_memory_is_nobodys() {
+    let many = (0..100).map(|i| site(&format!("f{i}"), holds(1 << 20), 100 << 20)).collect();
+    assert_eq!(
+        plain(&who_of(&sites(many))[0]),
+        "Nobody in particular: 100 sites hold malloc's peak, none more than 1.0 % of it."
+    );
+}

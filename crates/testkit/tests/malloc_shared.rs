@@ -1,0 +1,127 @@
+//! Slabs that threads share: of which classes, from how many threads on, and what becomes of their blocks.
+
+use freehold_core::malloc::{Cache, NodeHeap};
+use freehold_testkit::failing_machine::FailingMachine;
+
+fn heap() -> NodeHeap<FailingMachine> {
+    let heap = NodeHeap::new(FailingMachine::with_reservations(512 << 20));
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    heap
+}
+
+fn threads(heap: &NodeHeap<FailingMachine>, len: usize) -> Vec<&Cache> {
+    (0..len).map(|_| heap.attach().expect("memory")).collect()
+}
+
+fn allocate(heap: &NodeHeap<FailingMachine>, cache: &Cache, size: usize) -> *mut u8 {
+    let block = heap.allocate(cache, size);
+    assert!(!block.is_null());
+    // SAFETY: the block is ours and that long.
+    unsafe { block.write_bytes(0xAB, size) };
+    block
+}
+
+fn free(heap: &NodeHeap<FailingMachine>, cache: &Cache, block: *mut u8) {
+    // SAFETY: allocated by the tests, and freed once.
+    unsafe { heap.free(cache, block) }.expect("a block");
+}
+
+/// How many units more are in use after each thread took a block of `size`.
+fn units(threads_len: usize, size: usize) -> usize {
+    let heap = heap();
+    let caches = threads(&heap, threads_len);
+    let before = heap.usage().used;
+    caches.iter().for_each(|cache| _ = allocate(&heap, cache, size));
+    heap.check().expect("whole");
+    heap.usage().used - before
+}
+
+#[test]
+fn four_threads_share_slabs_of_blocks_from_1_kib() {
+    assert_eq!((units(3, 1024), units(4, 1024), units(60, 1024)), (3, 1, 1));
+    assert_eq!((units(3, 32 << 10), units(4, 32 << 10)), (3, 2));
+    assert_eq!((units(4, 960), units(64, 16)), (4, 64), "smaller ones are every thread's own");
+}
+
+#[test]
+fn who_frees_a_shared_block_uses_it_next_and_keeps_few() {
+    let heap = heap();
+    let caches = threads(&heap, 4);
+    let (here, there) = (caches[0], caches[1]);
+    let block = allocate(&heap, here, 2000);
+    free(&heap, there, block);
+    assert_eq!(allocate(&heap, there, 2000), block);
+    // SAFETY: misuse, on purpose: the heap says so and changes nothing.
+    unsafe {
+        free(&heap, there, block);
+        heap.free(here, block).expect_err("freed by another thread");
+        heap.free(there, block).expect_err("freed by this thread");
+        heap.free(here, block.add(16)).expect_err("not a block");
+    }
+    let blocks: Vec<_> = (0..200).map(|_| allocate(&heap, here, 1024)).collect();
+    blocks.into_iter().for_each(|block| free(&heap, there, block));
+    let cached = heap.census().cached();
+    assert!(cached <= 8 << 10, "{cached} bytes wait in the threads' stacks");
+    heap.check().expect("whole");
+}
+
+#[test]
+fn what_threads_shared_goes_back_when_it_is_free() {
+    let heap = heap();
+    let caches = threads(&heap, 8);
+    let before = heap.usage().used;
+    let blocks: Vec<_> = (0..4000).map(|at| allocate(&heap, caches[at % 8], 3000)).collect();
+    assert!(heap.usage().used > before + 100);
+    blocks.into_iter().enumerate().for_each(|(at, block)| free(&heap, caches[(at + 3) % 8], block));
+    caches.into_iter().for_each(|cache| heap.detach(cache));
+    for _ in 0..4 {
+        heap.purge(true);
+    }
+    assert!(heap.usage().used <= before + 1, "{:?}", heap.usage());
+    heap.check().expect("whole");
+}
+
+#[test]
+fn a_forked_child_has_all_shared_blocks() {
+    let heap = heap();
+    let caches = threads(&heap, 4);
+    let blocks: Vec<_> = (0..400).map(|at| allocate(&heap, caches[at % 4], 1500)).collect();
+    let (goes, stays) = blocks.split_at(200);
+    goes.iter().for_each(|&block| free(&heap, caches[2], block));
+    heap.after_fork_in_child(|cache| std::ptr::eq(cache, caches[0]));
+    heap.check().expect("whole");
+    let census = heap.census();
+    assert_eq!(census.blocks(), 200);
+    stays.iter().for_each(|&block| free(&heap, caches[0], block));
+    heap.give_all(caches[0]);
+    assert_eq!(heap.census().blocks(), 0);
+    heap.check().expect("whole");
+}
+
+#[test]
+fn the_census_counts_what_threads_have() {
+    let heap = heap();
+    let caches = threads(&heap, 4);
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |end: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as usize % end
+    };
+    let mut live: Vec<(*mut u8, usize)> = Vec::new();
+    for step in 0..20_000 {
+        let cache = caches[below(4)];
+        if live.len() > 500 || (!live.is_empty() && below(100) < 48) {
+            let (block, _) = live.swap_remove(below(live.len()));
+            free(&heap, cache, block);
+        } else {
+            let size = if below(3) == 0 { below(32 << 10) } else { below(2000) } + 1;
+            live.push((allocate(&heap, cache, size), size));
+        }
+        if step % 100 == 0 {
+            assert_eq!(heap.census().blocks(), live.len() as u64, "step {step}");
+        }
+    }
+    heap.check().expect("whole");
+}

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Installs a wheel into an empty virtual environment and runs the tests from there: python/test.sh dist/freehold-*.whl
+set -eu
+wheel=$(realpath "$1")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$(dirname "$0")"
+python3 -m venv "$folder/venv"
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --group test "$wheel"
+# From elsewhere, so that the installed module is tested and not the one in this folder.
+cp -r tests ../docs/python.ipynb "$folder"
+cd "$folder"
+venv/bin/python -m pytest --quiet --no-header -p no:cacheprovider tests
+venv/bin/pip uninstall --quiet --yes freehold
+left=$(find venv -iname '*freehold*')
+[ -z "$left" ] || { echo "left behind: $left"; exit 1; }

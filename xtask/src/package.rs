@@ -1,0 +1,81 @@
+//! `cargo xtask package …`: what is shipped, each kind by one command, into `dist/`.
+//!
+//! Packages hold the command as the profile `ship` builds it. `xtask/tests/packages.rs` installs each into an empty root and uses it
+//! from there.
+
+mod deb;
+mod licences;
+mod wheel;
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Build packages.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask package wheel        dist/freehold-…-linux_x86_64.whl: pip install it
+  cargo xtask package deb          dist/*.deb: freehold, libfreehold1, libfreehold-dev")]
+pub struct Options {
+    /// What to build.
+    #[command(subcommand)]
+    what: What,
+    /// Where packages go.
+    #[arg(long, value_name = "FOLDER", default_value = "dist", global = true)]
+    out: PathBuf,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The Python module, with the command inside (needs python3-venv; maturin is fetched as python/pyproject.toml pins it).
+    Wheel,
+    /// Debian packages of command, library and what links against it (needs dpkg-deb).
+    Deb,
+}
+
+/// Builds.
+///
+/// # Errors
+/// When a tool is missing or fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    std::fs::create_dir_all(&options.out)
+        .with_context(|| format!("the folder {} cannot be made", options.out.display()))?;
+    let out = options.out.canonicalize()?;
+    let made = match options.what {
+        What::Wheel => wheel::build(&out)?,
+        What::Deb => deb::build(&out)?,
+    };
+    for path in made {
+        let bytes = path.metadata()?.len();
+        println!("{} ({:.1} MB)", path.display(), bytes as f64 / 1e6);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The repository's folder.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Where cargo builds to.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Runs a tool to its end.
+fn run_tool(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{name} cannot be started"))?;
+    if !status.success() {
+        bail!("{name} failed ({status})");
+    }
+    Ok(())
+}
+
+/// Builds the command as packages hold it; its path.
+fn shipped_command() -> Result<PathBuf> {
+    let arguments =
+        ["build", "--profile", "ship", "--package", "freehold-cli", "--bin", "freehold"];
+    run_tool(Command::new(env!("CARGO")).args(arguments).current_dir(root()))?;
+    Ok(target().join("ship/freehold"))
+}

@@ -1,0 +1,137 @@
+//! Debian packages, installed into an empty root, used from there, and taken away again.
+//!
+//! `FREEHOLD_PACKAGES` names the folder of packages that `cargo xtask package deb` built: a test does not spend the minutes that takes.
+
+use freehold_testkit::skip;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Bytes that the command may have.
+const MOST: u64 = 12_000_000;
+
+/// An empty root with packages in it.
+struct Root {
+    folder: tempfile::TempDir,
+}
+
+impl Root {
+    fn with(packages: &[&str]) -> Option<Root> {
+        let Some(built) = std::env::var_os("FREEHOLD_PACKAGES").map(PathBuf::from) else {
+            skip("FREEHOLD_PACKAGES names no folder (cargo xtask package deb)");
+            return None;
+        };
+        if Command::new("dpkg").arg("--version").output().is_err() {
+            skip("there is no dpkg here");
+            return None;
+        }
+        let root = Root { folder: tempfile::tempdir().unwrap() };
+        for folder in ["info", "updates", "triggers"] {
+            fs::create_dir_all(root.path("var/lib/dpkg").join(folder)).unwrap();
+        }
+        fs::write(root.path("var/lib/dpkg/status"), "").unwrap();
+        let files = fs::read_dir(&built).unwrap().flatten().map(|entry| entry.path());
+        let wanted = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            packages.iter().any(|package| name.starts_with(&format!("{package}_")))
+        };
+        let files: Vec<PathBuf> = files.filter(wanted).collect();
+        assert_eq!(files.len(), packages.len(), "one file a package in {}", built.display());
+        assert_done("dpkg --install", &root.dpkg().arg("--install").args(files).output().unwrap());
+        Some(root)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// The empty root has no libc for its packages, and needs no super-user.
+    fn dpkg(&self) -> Command {
+        let mut dpkg = Command::new("dpkg");
+        dpkg.arg("--root").arg(self.folder.path()).args(["--force-not-root", "--force-depends"]);
+        dpkg.arg("--log=/dev/null");
+        dpkg
+    }
+
+    /// Removes the packages, and gives the files that are left.
+    fn purge(&self, packages: &[&str]) -> Vec<PathBuf> {
+        assert_done("dpkg --purge", &self.dpkg().arg("--purge").args(packages).output().unwrap());
+        let mut left = files(self.folder.path());
+        left.retain(|path| !path.starts_with(self.path("var/lib/dpkg")));
+        left
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let all =
+        |path: PathBuf| if path.is_dir() && !path.is_symlink() { files(&path) } else { vec![path] };
+    entries.flat_map(all).collect()
+}
+
+fn assert_done(what: &str, output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {} {said}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn the_command_records_and_replays_and_leaves_nothing() {
+    let Some(root) = Root::with(&["freehold"]) else { return };
+    let command = root.path("usr/bin/freehold");
+    let bytes = command.metadata().unwrap().len();
+    assert!(bytes < MOST, "{bytes} bytes, at most {MOST} are allowed");
+    let home = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut started = Command::new(&command);
+        started.args(arguments).current_dir(home.path()).env("HOME", home.path());
+        let output = started.env_remove("XDG_CACHE_HOME").output().unwrap();
+        assert_done(&format!("{arguments:?}"), &output);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    run(&["record", "-o", "ls.fht", "--", "ls", "/"]);
+    assert!(run(&["replay", "ls.fht", "--on", "best-fit,malloc"]).contains("best-fit"));
+    for file in
+        ["share/man/man1/freehold-record.1.gz", "share/bash-completion/completions/freehold"]
+    {
+        assert!(root.path("usr").join(file).metadata().unwrap().len() > 100, "{file}");
+    }
+    let licences = fs::read_to_string(root.path("usr/share/doc/freehold/THIRD-PARTY")).unwrap();
+    assert!(licences.contains("=== clap ") && !licences.contains("=== proptest "), "what it links");
+    assert_eq!(root.purge(&["freehold"]), Vec::<PathBuf>::new());
+}
+
+fn a_stranger_links_the_library_by_cmake_and_pkg_config() {
+    let packages = ["libfreehold1", "libfreehold-dev"];
+    let Some(root) = Root::with(&packages) else { return };
+    let consumer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/cmake/consumer");
+    let build = tempfile::tempdir().unwrap();
+    let configured = Command::new("cmake")
+        .arg("-S")
+        .arg(&consumer)
+        .arg("-B")
+        .arg(build.path())
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", root.path("usr").display()))
+        .output();
+    let Ok(configured) = configured else { return skip("there is no cmake (apt install cmake)") };
+    assert_done("cmake", &configured);
+    let built = Command::new("cmake").arg("--build").arg(build.path()).output().unwrap();
+    assert_done("cmake --build", &built);
+    let output = Command::new(build.path().join("consumer")).output().unwrap();
+    assert_done("consumer", &output);
+    assert_eq!(output.stdout, b"small: given, large: refused\n");
+
+    let mut ls = Command::new("ls");
+    ls.arg("/").env("LD_PRELOAD", root.path("usr/lib/libfreehold.so.1")).env("FREEHOLD_STATS", "1");
+    assert_done("a preloaded program", &ls.output().unwrap());
+    let asked = Command::new("pkg-config")
+        .args(["--modversion", "freehold"])
+        .env("PKG_CONFIG_PATH", root.path("usr/lib/pkgconfig"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&asked.stdout).trim(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(root.purge(&packages), Vec::<PathBuf>::new());
+}
+
+freehold_testkit::trials! {
+    the_command_records_and_replays_and_leaves_nothing,
+    a_stranger_links_the_library_by_cmake_and_pkg_config,
+}
