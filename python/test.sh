@@ -6,6 +6,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$(dirname "$0")"
 python3 -m venv "$folder/venv"
+# The pip of an older Python knows no dependency groups.
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check 'pip>=25.1'
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check --group test "$wheel"
 # From elsewhere, so that the installed module is tested and not the one in this folder.
 cp -r tests ../docs/python.ipynb "$folder"
