@@ -1,6 +1,6 @@
 //! Debian packages, installed into an empty root, used from there, and taken away again.
 //!
-//! `FREEHOLD_PACKAGES` names the folder of packages that `cargo xtask package deb` built: a test does not spend the minutes that takes.
+//! `BUILT_PACKAGES` names the folder of packages that `cargo xtask package deb` built: a test does not spend the minutes that takes.
 
 use freehold_testkit::skip;
 use std::fs;
@@ -17,8 +17,8 @@ struct Root {
 
 impl Root {
     fn with(packages: &[&str]) -> Option<Root> {
-        let Some(built) = std::env::var_os("FREEHOLD_PACKAGES").map(PathBuf::from) else {
-            skip("FREEHOLD_PACKAGES names no folder (cargo xtask package deb)");
+        let Some(built) = std::env::var_os("BUILT_PACKAGES").map(PathBuf::from) else {
+            skip("BUILT_PACKAGES names no folder (cargo xtask package deb)");
             return None;
         };
         if Command::new("dpkg").arg("--version").output().is_err() {
