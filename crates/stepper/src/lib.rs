@@ -1,8 +1,9 @@
-//! Counts the instructions of one call: the processor traps after each (the trap flag of x86-64).
+//! Counts the instructions of one call, or runs something between every two: the processor traps after each (the trap flag
+//! of x86-64).
 //!
 //! Exact and repeatable, needs no tool and no privilege, and stops a call that does not end.
 //! One measurement at a time in a process. Neighbours: `cargo xtask worst` looks for the longest calls with it,
-//! the study of DmRT counts its allocators' calls.
+//! the study of DmRT counts its allocators' calls, a test of the malloc forks between any two instructions.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -16,8 +17,13 @@ const MOST: u64 = 20_000_000;
 static STEPS: AtomicU64 = AtomicU64::new(0);
 /// Where the handler writes a moment for each step, for as many as there is room; null: nowhere.
 static MOMENTS: AtomicPtr<Moment> = AtomicPtr::new(std::ptr::null_mut());
+/// What the handler calls at each step; null: nothing.
+static VISITOR: AtomicPtr<Visitor> = AtomicPtr::new(std::ptr::null_mut());
 static ENDLESS: AtomicBool = AtomicBool::new(false);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// What is called with the step's number and its moment.
+type Visitor<'a> = &'a mut dyn FnMut(u64, Moment);
 
 /// Moments written down of one call; a longer one's others are lost.
 const MOST_MOMENTS: usize = 1 << 16;
@@ -82,6 +88,16 @@ impl Stepper {
         (given.expect("it ran"), steps)
     }
 
+    /// What `f` gives; before its instructions, and a few of the call's own, `visit` is called with their number and moment. It runs
+    /// in a signal's handler: it may use nothing that `f` may be in the middle of.
+    pub fn visit_in<R>(&mut self, f: impl FnOnce() -> R, visit: &mut dyn FnMut(u64, Moment)) -> R {
+        let mut visitor: Visitor = visit;
+        VISITOR.store((&raw mut visitor).cast(), Relaxed);
+        let (given, _) = self.count_in(f);
+        VISITOR.store(std::ptr::null_mut(), Relaxed);
+        given
+    }
+
     /// As [`count`](Self::count), with the moments before its instructions (and a few of the caller's).
     pub fn watch(&mut self, f: Call, a: usize, b: usize) -> (usize, u64, &[Moment]) {
         self.moments.clear();
@@ -123,6 +139,10 @@ fn install() {
             // SAFETY: `watch` keeps room for so many; the kernel gives a handler its context.
             unsafe { moments.add(step as usize).write(moment(&*context.cast())) };
         }
+        // SAFETY: null, or what `visit_in` keeps until the call has returned, which uses it nowhere else; the context as above.
+        if let (Some(visit), now) = unsafe { (VISITOR.load(Relaxed).as_mut(), moment(&*context.cast())) } {
+            visit(step, now);
+        }
         if step > MOST {
             ENDLESS.store(true, Relaxed);
             // SAFETY: the kernel gives a handler its context; without the flag the call runs on freely.
@@ -132,7 +152,7 @@ fn install() {
             }
         }
     }
-    // SAFETY: the handler touches three atomics, room that one of them leads to, and its own context.
+    // SAFETY: the handler touches atomics, what two of them lead to, and its own context.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = trap;
@@ -218,6 +238,9 @@ mod tests {
         assert_eq!(stepper.count(sum_to, 10, 0).1, ten);
         let (twenty, thirty) = (stepper.count(sum_to, 20, 0).1, stepper.count(sum_to, 30, 0).1);
         assert_eq!(twenty - ten, thirty - twenty, "every round is as long");
+        let mut visited = 0;
+        stepper.visit_in(|| sum_to(20, 0), &mut |_, _| visited += 1);
+        assert!((twenty..twenty + 100).contains(&visited), "{visited} for {twenty}");
         let mut inside = |n| stepper.count_in(|| sum_to(n, 0));
         let ((sum, ten_inside), (_, twenty_inside)) = (inside(10), inside(20));
         assert_eq!((sum, twenty_inside - ten_inside), (45, twenty - ten));
