@@ -106,6 +106,23 @@ struct freehold_vacated {
 int freehold_vacate(int node, size_t rate, size_t most, struct freehold_vacated *result);
 int freehold_readmit(int node);
 
+/* Moving blocks to where they keep less memory, for programs that can (databases in memory): a slab of 64 KiB goes back to the system
+ * page by page only where no block lies. A block is worth moving if target >= used: then get another by
+ * freehold_malloc_packed, copy, and free the old one by freehold_free_packed; both pass over the thread's free blocks. Each move
+ * makes slabs more unequal, so moving comes to an end. O(1). */
+struct freehold_utilization {
+    uint64_t size;   /* bytes of the block */
+    uint64_t blocks; /* blocks of its slab; 1 for a block above 32 KiB */
+    uint64_t used;   /* how many of them are used, or wait in a thread's cache */
+    uint64_t target; /* how many are used in the slab that freehold_malloc_packed takes a block of this size from; 0: the block
+                        stays (it is large, another thread's, no other slab has room, or the process is hardened or profiled) */
+};
+
+/* Fills size bytes of result, which is sizeof(struct freehold_utilization). 0; -1 and EINVAL for null. */
+int freehold_utilization(const void *block, struct freehold_utilization *result, size_t size);
+void *freehold_malloc_packed(size_t size);
+void freehold_free_packed(void *block);
+
 /* Statistics of all heaps of the process, to a file descriptor; 0, or -1. */
 enum { FREEHOLD_TEXT, FREEHOLD_JSON, FREEHOLD_OPENMETRICS, FREEHOLD_XML };
 int freehold_stats_write(int descriptor, int format);

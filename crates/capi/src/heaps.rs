@@ -3,6 +3,7 @@
 //! A heap's handle is the pointer that `freehold::Heap` consists of. What fails for want of memory (or
 //! beyond the heap's limit) is null with `ENOMEM`; a bad alignment is null with `EINVAL`.
 
+use crate::inspect::fill;
 use crate::malloc::{invalid, no_memory};
 use crate::nodes::finish;
 use core::ffi::CStr;
@@ -207,12 +208,8 @@ pub unsafe extern "C" fn freehold_heap_get_stats(
         committed: census.committed,
         limit: report.limit,
     };
-    let len = size.min(size_of::<HeapStats>());
-    // SAFETY: both are that long; what is beyond ours reads as zero.
-    unsafe {
-        ptr::write_bytes(out.cast::<u8>(), 0, size);
-        ptr::copy_nonoverlapping((&raw const stats).cast::<u8>(), out.cast(), len);
-    }
+    // SAFETY: the caller's.
+    unsafe { fill(out, size, &stats) };
 }
 
 /// `freehold_heap_bind`: all memory of a heap from one node, -1 for none; what is elsewhere moves there.

@@ -1,10 +1,11 @@
 //! What the heaps hold, by glibc's calls and our own. `mallinfo` tells of the main heap, with glibc's sums: what is
 //! allocated is `uordblks + hblkhd`, what is held of the machine `arena + hblkhd`, and `arena` is `uordblks + fordblks`.
 
-use crate::malloc::set_errno;
+use crate::malloc::{or_errno, set_errno};
+use core::ptr;
 use freehold::process;
 use freehold::stats::{Census, ClassCensus, Format, Stats, UNIT};
-use libc::{c_char, c_int, size_t};
+use libc::{c_char, c_int, c_void, size_t};
 
 /// `struct mallinfo2` of glibc.
 #[repr(C)]
@@ -128,6 +129,73 @@ pub extern "C" fn freehold_stats_write(descriptor: c_int, format: c_int) -> c_in
         }
     };
     if write(descriptor, format) { 0 } else { -1 }
+}
+
+/// `struct freehold_utilization` of the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Utilization {
+    /// Bytes of the block.
+    pub size: u64,
+    /// Blocks of its slab.
+    pub blocks: u64,
+    /// How many are used.
+    pub used: u64,
+    /// How many are used in the slab into which it would move.
+    pub target: u64,
+}
+
+/// `freehold_utilization`: fills the first `size` bytes of `result`, so that later versions may know more; 0, or -1 and
+/// `EINVAL` for a null block.
+///
+/// # Safety
+/// The block is null or the caller's, and `size` bytes at `result` can be written.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub unsafe extern "C" fn freehold_utilization(
+    block: *const c_void,
+    result: *mut Utilization,
+    size: size_t,
+) -> c_int {
+    let Some(found) = process::utilization(block.cast_mut().cast()) else {
+        set_errno(libc::EINVAL);
+        return -1;
+    };
+    let [size_of_block, blocks, used, target] =
+        [found.size, found.blocks, found.used, found.target].map(|value| value as u64);
+    let known = Utilization { size: size_of_block, blocks, used, target };
+    // SAFETY: the caller's.
+    unsafe { fill(result, size, &known) };
+    0
+}
+
+/// Copies what is known to `out`, of which `size` bytes can be written: later versions may know more. What is beyond ours
+/// reads as zero.
+///
+/// # Safety
+/// As said.
+pub(crate) unsafe fn fill<T>(out: *mut T, size: size_t, known: &T) {
+    let len = size.min(size_of::<T>());
+    // SAFETY: the caller's, and `known` is that long.
+    unsafe {
+        ptr::write_bytes(out.cast::<u8>(), 0, size);
+        ptr::copy_nonoverlapping(ptr::from_ref(known).cast::<u8>(), out.cast(), len);
+    }
+}
+
+/// `freehold_malloc_packed`: as `malloc`, from the slab that `freehold_utilization` calls the target.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn freehold_malloc_packed(size: size_t) -> *mut c_void {
+    or_errno(process::allocate_packed(size))
+}
+
+/// `freehold_free_packed`: as `free`, past the thread's stacks.
+///
+/// # Safety
+/// The block is null or the caller's.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub unsafe extern "C" fn freehold_free_packed(block: *mut c_void) {
+    // SAFETY: the caller's.
+    unsafe { process::free_packed(block.cast()) }
 }
 
 /// `freehold_profile_write`: the heap profile so far, as a new file; 0, or -1 with `errno`: `ENODATA`

@@ -20,7 +20,7 @@ pub(crate) fn no_memory() -> *mut c_void {
 }
 
 #[inline(always)]
-fn or_errno(block: *mut u8) -> *mut c_void {
+pub(crate) fn or_errno(block: *mut u8) -> *mut c_void {
     if block.is_null() { no_memory() } else { block.cast() }
 }
 

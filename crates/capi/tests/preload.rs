@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{compile, library};
 
@@ -33,6 +34,25 @@ fn children_of_busy_threads_allocate() {
 
 fn idle_programs_shrink() {
     passes("idle.c");
+}
+
+/// `packed.c`, which is linked with the library.
+fn packed() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/packed.c");
+    support::compile_with(&source, &[library().as_os_str()])
+}
+
+fn blocks_move_to_fuller_slabs() {
+    support::assert_passed("packed.c", &support::run(&packed(), &[], &[]));
+}
+
+fn blocks_stay_in_hardened_and_sampled_programs() {
+    let program = packed();
+    for options in
+        [("FREEHOLD_SECURE", "1"), ("FREEHOLD_PROFILE", "/dev/null"), ("FREEHOLD_STATS", "1")]
+    {
+        support::assert_passed("packed.c", &support::run(&program, &["stays"], &[options]));
+    }
 }
 
 fn of_everything_freed_next_to_nothing_stays() {
@@ -135,6 +155,8 @@ freehold_testkit::trials! {
     threads_come_and_go,
     children_of_busy_threads_allocate,
     idle_programs_shrink,
+    blocks_move_to_fuller_slabs,
+    blocks_stay_in_hardened_and_sampled_programs,
     of_everything_freed_next_to_nothing_stays,
     address_space_may_be_short,
     a_limit_refuses_instead_of_killing,

@@ -10,6 +10,7 @@ use crate::watch;
 use crate::{mode, profile, purger, report, thread, word};
 use core::ptr;
 use freehold_core::machine::Machine;
+pub use freehold_core::malloc::Utilization;
 use freehold_core::malloc::decisions::Decisions;
 use freehold_core::malloc::{Cache, Freed, Misuse};
 use freehold_core::size_class::{
@@ -285,6 +286,52 @@ pub fn usable_size(block: *mut u8) -> usize {
         Ok(size) => size - watch::reserved(size),
         Err(misuse) => report::stop(misuse, block),
     }
+}
+
+/// How full the slab of a block is, and the slab into which it would move ([`Utilization`]); `None` for null. In a watched
+/// process no block moves: the target is 0.
+pub fn utilization(block: *mut u8) -> Option<Utilization> {
+    if block.is_null() {
+        return None;
+    }
+    let cache = word::get();
+    let found = match word::is_empty(cache) {
+        true => HEAP.examine(block).map(|found| Utilization {
+            size: found.size,
+            blocks: 1,
+            used: 1,
+            target: 0,
+        }),
+        false => HEAP.utilization(cache, block),
+    };
+    match found {
+        Ok(found) => Some(Utilization { size: found.size - watch::reserved(found.size), ..found }),
+        Err(misuse) => report::stop(misuse, block),
+    }
+}
+
+/// Allocates `size` bytes in the slab that [`utilization`] calls the target, at a multiple of 16; null when memory is short.
+pub fn allocate_packed(size: usize) -> *mut u8 {
+    let cache = word::get();
+    match class_of(size).filter(|_| !word::is_empty(cache)) {
+        Some(class) => HEAP.allocate_packed(cache, class),
+        None => allocate_slow(size),
+    }
+}
+
+/// As [`free`], but gives the block back to its slab at once, past the thread's stacks.
+///
+/// # Safety
+/// As for [`free`].
+pub unsafe fn free_packed(block: *mut u8) {
+    let cache = word::get();
+    if block.is_null() || word::is_empty(cache) || cache.is_metered() {
+        // SAFETY: the caller's.
+        return unsafe { free(block) };
+    }
+    // SAFETY: the caller's.
+    judge(unsafe { HEAP.free_packed(cache, block) }, block);
+    purger::consider();
 }
 
 /// Starts the heap and reads the options, if that was not done yet: for what may come before the first allocation.

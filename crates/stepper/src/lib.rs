@@ -139,9 +139,10 @@ fn install() {
             // SAFETY: `watch` keeps room for so many; the kernel gives a handler its context.
             unsafe { moments.add(step as usize).write(moment(&*context.cast())) };
         }
-        // SAFETY: null, or what `visit_in` keeps until the call has returned, which uses it nowhere else; the context as above.
-        if let (Some(visit), now) = unsafe { (VISITOR.load(Relaxed).as_mut(), moment(&*context.cast())) } {
-            visit(step, now);
+        // SAFETY: null, or what `visit_in` keeps until the call has returned, which uses it nowhere else.
+        if let Some(visit) = unsafe { VISITOR.load(Relaxed).as_mut() } {
+            // SAFETY: the kernel gives a handler its context.
+            visit(step, unsafe { moment(&*context.cast()) });
         }
         if step > MOST {
             ENDLESS.store(true, Relaxed);

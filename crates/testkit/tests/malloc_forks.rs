@@ -109,7 +109,8 @@ impl World {
         let mut world = World { heap, first, second, used: [Vec::new(), Vec::new()] };
         for of in 0..2 {
             for len in SIZES {
-                let blocks: Vec<_> = (0..60.min(1_000_000 / len)).map(|_| world.take(of, len)).collect();
+                let blocks: Vec<_> =
+                    (0..60.min(1_000_000 / len)).map(|_| world.take(of, len)).collect();
                 // Every third goes again, so that stacks and bits hold something.
                 for (at, used) in blocks.into_iter().enumerate() {
                     if at % 3 == 0 { world.free(of, used) } else { world.used[of].push(used) }
@@ -156,7 +157,8 @@ impl World {
         if let Act::TakesSome = act {
             // What it frees are its own blocks and the first thread's.
             for (of, len) in [0, 1].into_iter().flat_map(|of| SIZES.map(|len| (of, len))) {
-                let is_one = |it: &Used| it.len == len && self.used[of].iter().any(|mine| mine.at == it.at);
+                let is_one =
+                    |it: &Used| it.len == len && self.used[of].iter().any(|mine| mine.at == it.at);
                 if let Some(at) = used.iter().position(is_one) {
                     self.free(1, used.swap_remove(at));
                 }
@@ -218,7 +220,12 @@ struct Forks {
 }
 
 impl Forks {
-    fn through<R>(&mut self, call_name: &'static str, len: usize, call: impl FnOnce(&World) -> R) -> R {
+    fn through<R>(
+        &mut self,
+        call_name: &'static str,
+        len: usize,
+        call: impl FnOnce(&World) -> R,
+    ) -> R {
         let (world, one_in, seen) = (&self.world, self.one_in, &mut self.seen);
         let (mut wrong, mut children) = (None, 0);
         let mut fork = |step: u64, now: Moment| {
@@ -226,9 +233,10 @@ impl Forks {
                 return;
             }
             for (at, act) in ACTS.into_iter().enumerate() {
-                if (seen.len() * ACTS.len() + at) % one_in == 0 {
+                if (seen.len() * ACTS.len() + at).is_multiple_of(one_in) {
                     children += 1;
-                    let name = format!("{call_name} of {len} bytes, before instruction {step}, {act:?}");
+                    let name =
+                        format!("{call_name} of {len} bytes, before instruction {step}, {act:?}");
                     wrong = wrong.take().or(fork_and_judge(world, &name, act).err());
                 }
             }
@@ -271,8 +279,10 @@ fn a_child_is_whole_wherever_another_thread_was() {
     let Some(stepper) = Stepper::new() else {
         return skip("instructions are stepped through on x86-64 Linux only");
     };
-    let one_in = std::env::var("FORKS_ONE_IN").ok().and_then(|it| it.parse().ok()).unwrap_or(ONE_IN);
-    let mut forks = Forks { stepper, world: World::new(), one_in, seen: HashSet::new(), children: 0 };
+    let one_in =
+        std::env::var("FORKS_ONE_IN").ok().and_then(|it| it.parse().ok()).unwrap_or(ONE_IN);
+    let mut forks =
+        Forks { stepper, world: World::new(), one_in, seen: HashSet::new(), children: 0 };
     for len in SIZES {
         let blocks: Vec<_> = (0..ROUNDS)
             .map(|_| forks.through("malloc", len, |world| world.heap.allocate(world.first, len)))

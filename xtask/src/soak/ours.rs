@@ -1,5 +1,5 @@
-//! Our own long tests, in the long form only: the oracle for millions of calls, ThreadSanitizer, and minutes of forks,
-//! signals, threads, libraries, privileges given up, and rest.
+//! Our own long tests, in the long form only: the oracle for millions of calls, ThreadSanitizer, minutes of forks,
+//! signals, threads, libraries, privileges given up, and rest; and a server that moves its blocks.
 //!
 //! The sanitizer works on the stable compiler once it is told to accept the flag (`RUSTC_BOOTSTRAP`); the standard
 //! library stays without it, which is why the example it runs orders its threads by atomics of its own. Neither is part
@@ -9,7 +9,9 @@ use super::Workshop;
 use super::battery::{Finding, Tally};
 use super::case::{Case, Verdict};
 use super::column::{self, Columns};
+use crate::bench::peers;
 use crate::bench::place::must;
+use anyhow::Context;
 use std::process::Command;
 use std::time::Duration;
 
@@ -44,6 +46,11 @@ pub const ALL: &[Own] = &[
         name: "churn",
         sentence: "forks, signals, threads, dlclose, privileges given up, rest: no hang, no growth (long form; --minutes)",
         case: churn,
+    },
+    Own {
+        name: "valkey",
+        sentence: "valkey moves its values to fuller slabs: activedefrag by freehold_utilization (long form; --sources)",
+        case: valkey,
     },
 ];
 
@@ -96,6 +103,18 @@ fn churn(workshop: &Workshop) -> anyhow::Result<Case> {
         limit: Duration::from_secs(120 + u64::from(workshop.minutes) * 90),
         ..Case::new("churn", [program.as_os_str(), minutes.as_ref(), plugin.as_os_str()])
     })
+}
+
+/// Valkey, built against the library: a clone of its source in the folder `valkey` of `--sources`.
+fn valkey(workshop: &Workshop) -> anyhow::Result<Case> {
+    let source = workshop.sources.as_ref().map(|folder| folder.join("valkey"));
+    let source = source.filter(|source| source.is_dir());
+    let source = source
+        .context("it takes a clone of valkey's source: --sources FOLDER, with a folder valkey")?;
+    let library = peers::freehold(&workshop.place)?.library;
+    let script = workshop.scripts.join("valkey/defrag.sh");
+    let words = ["bash".into(), script.into_os_string(), source.into(), library.into()];
+    Ok(Case { under: &[], limit: Duration::from_secs(1200), ..Case::new("valkey", words) })
 }
 
 /// Runs one, once in each of its ways: nothing is compared with glibc.

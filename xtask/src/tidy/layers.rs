@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// What only tests may use, whoever they are.
-const TESTS_MAY_USE: &[&str] = &["testkit", "trace", "lab", "guest"];
+const TESTS_MAY_USE: &[&str] = &["testkit", "trace", "lab", "guest", "stepper"];
 
 /// Crates without a world: they never name these paths, and depend on nothing but crates of ours.
 const WITHOUT_A_WORLD: [&str; 2] = ["blocks", "core"];

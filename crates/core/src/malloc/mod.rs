@@ -11,6 +11,7 @@
 //! heap        entry points; threads that come and go                 block, tag, misuse
 //! refill      what fills an empty stack, where a full one goes       large      blocks above 32 KiB: runs of units
 //! resize      the same blocks taken, resized and moved               found      a block as seen from outside
+//! packing     blocks that move to fuller slabs, for programs that can move them
 //! metered     caches whose allocations are counted, though malloc counts nothing
 //! purge       returns pages that hold no block, also inside slabs in use
 //! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
@@ -62,6 +63,8 @@ mod magazines;
 #[cfg(not(loom))]
 mod metered;
 #[cfg(not(loom))]
+mod packing;
+#[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]
 mod refill;
@@ -86,6 +89,8 @@ pub use cache::{Cache, Freed};
 pub use found::{Block, Kind};
 #[cfg(not(loom))]
 pub use heap::NodeHeap;
+#[cfg(not(loom))]
+pub use packing::Utilization;
 #[cfg(not(loom))]
 pub use purge::Purged;
 #[cfg(not(loom))]

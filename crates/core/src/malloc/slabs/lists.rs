@@ -293,6 +293,18 @@ impl Slabs {
         }
     }
 
+    /// The fullest of the first listed slabs of a class that has a free block; it is first in its list then.
+    pub fn fullest<M: Machine>(&self, shared: &Shared<M>, class: SizeClass) -> Option<&Slab> {
+        loop {
+            self.prefer_fullest(class, shared.decisions().slabs_fullest);
+            let first = self.first(class)?;
+            if first.vacancy.free() != 0 {
+                return Some(first);
+            }
+            self.forget(first);
+        }
+    }
+
     /// Counts bytes that were given back, in steps.
     pub fn account<M: Machine>(&self, shared: &Shared<M>, bytes: usize) {
         /// What is counted at once: other threads count, too.
