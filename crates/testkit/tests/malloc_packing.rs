@@ -76,6 +76,7 @@ fn packs(threads: usize, size: usize) {
     }
     heap.purge(true);
     let before = heap.usage().used;
+    // SAFETY: the blocks are ours.
     let contents: Vec<u8> = kept.iter().map(|&(at, _)| unsafe { at.read() }).collect();
     let rounds = (0..50).take_while(|_| World::pack(heap, caches[0], &mut kept) != 0).count();
     assert!(rounds < 50, "moving comes to an end");
