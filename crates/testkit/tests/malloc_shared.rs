@@ -125,3 +125,33 @@ fn the_census_counts_what_threads_have() {
     }
     heap.check().expect("whole");
 }
+
+#[test]
+fn blocks_that_many_threads_shared_are_used_by_the_few_that_stay() {
+    let heap = heap();
+    let caches = threads(&heap, 8);
+    let blocks: Vec<_> = (0..8000).map(|at| allocate(&heap, caches[at % 8], 3000)).collect();
+    let full = heap.usage().used;
+    caches[1..].iter().for_each(|cache| heap.detach(cache));
+    // One of each slab stays.
+    let (stays, goes): (Vec<_>, Vec<_>) =
+        blocks.into_iter().enumerate().partition(|it| it.0 % 16 == 0);
+    goes.iter().for_each(|&(_, block)| free(&heap, caches[0], block));
+    goes.iter().for_each(|_| _ = allocate(&heap, caches[0], 3000));
+    assert!(heap.usage().used <= full + full / 16, "{full}, then {:?}", heap.usage());
+    assert_eq!(heap.census().blocks(), (stays.len() + goes.len()) as u64);
+    heap.check().expect("whole");
+}
+
+#[test]
+fn a_request_is_refused_only_when_no_idle_thread_keeps_a_shared_block() {
+    let heap = heap();
+    let caches = threads(&heap, 6);
+    let block = allocate(&heap, caches[5], 9000);
+    heap.set_limit(heap.usage().used << 16);
+    while !heap.allocate(caches[0], 9000).is_null() {}
+    free(&heap, caches[5], block);
+    heap.detach(caches[5]);
+    assert_eq!(heap.allocate(caches[0], 9000), block);
+    heap.check().expect("whole");
+}

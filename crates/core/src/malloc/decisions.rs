@@ -82,7 +82,8 @@ decisions! {
     /// Bytes of shared blocks that a full stack of a thread holds, and that a refill takes.
     "slabs.shared-bytes" slabs_shared_bytes = 2 << 10, off None;
     /// A thread counts four each time that it finds the lock of shared slabs taken, and one back each time that it does not;
-    /// from this count on it takes slabs of its own: where threads get in each other's way, memory is the lesser cost. At most 255.
+    /// from this count on it takes slabs of its own, after a look at the shared ones that waits for nobody and counts one back,
+    /// too: where threads get in each other's way, memory is the lesser cost. At most 255.
     "slabs.shared-waits" slabs_shared_waits = 64, off Some(0);
     /// Caches without a thread that are asked for a slab before a new one is cut.
     "slabs.adopt" slabs_adopt = 8, off Some(0);

@@ -1,7 +1,7 @@
 //! What fills an empty stack, and where a full one goes.
 //!
 //! ```text
-//! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share
+//! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
 //!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back
 //! full     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
 //!          or, when the reserve is full or its blocks lie in shared slabs, goes back to bits
@@ -56,6 +56,8 @@ impl<M: Machine> NodeHeap<M> {
         cache.slabs.take(&self.shared, class, want, &mut chain);
         if chain.len == 0 && self.registry.shares(decisions, cache, class) {
             self.take_shared(cache, class, want.min(decisions.shared_len(class)), &mut chain);
+        } else if chain.len == 0 && class.size() >= decisions.slabs_shared_from {
+            self.take_left(cache, class, want, &mut chain);
         }
         while chain.len == 0 && self.find_slab(cache, class) {
             cache.slabs.take(&self.shared, class, want, &mut chain);
@@ -78,13 +80,26 @@ impl<M: Machine> NodeHeap<M> {
             return;
         }
         // Not under the lock: what idle caches hold may have to go back first.
-        let home = cache.home.get();
-        let Some((region, run)) = self.take_run(cache, home, UnitLayout::ONE, 0) else { return };
+        let run = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0);
         self.registry.with_common(shared, cache, |common| {
-            common.cut(region, run, class, SHARED);
+            match run {
+                Some((region, run)) => common.cut(region, run, class, SHARED),
+                // Some of what went back may be of these slabs.
+                None => common.receive(shared),
+            }
             common.take(shared, class, want, chain);
         });
-        self.refresh_for(cache, region, run.address);
+        if let Some((region, run)) = run {
+            self.refresh_for(cache, region, run.address);
+        }
+    }
+
+    /// Takes blocks of `class` that are left in slabs that threads share, for one that does not, or not now.
+    fn take_left(&self, cache: &Cache, class: SizeClass, want: usize, chain: &mut Chain) {
+        self.registry.try_common(self.machine(), cache, |common| {
+            common.receive(&self.shared);
+            common.take(&self.shared, class, want, chain);
+        });
     }
 
     /// Lists a slab of `class` with free blocks: one that an idle cache has, else a new one.

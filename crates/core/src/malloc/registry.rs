@@ -27,7 +27,7 @@ use crate::size_class::SizeClass;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 /// Caches in a unit.
 pub(super) const PER_UNIT: usize = UNIT / size_of::<Cache>();
@@ -44,6 +44,8 @@ pub(super) struct Registry {
     idle_len: AtomicUsize,
     /// Caches with a thread.
     threads: AtomicUsize,
+    /// Whether threads share slabs, or did.
+    shared: AtomicBool,
     pub(super) lock: Lock,
 }
 
@@ -126,6 +128,7 @@ impl Registry {
             lists: UnsafeCell::new(lists),
             idle_len: AtomicUsize::new(0),
             threads: AtomicUsize::new(0),
+            shared: AtomicBool::new(false),
             lock: Lock::new(),
         }
     }
@@ -200,12 +203,36 @@ impl Registry {
         if lists.waiting(home).common.is_null() {
             let new = lists.make(shared, home);
             lists.waiting(home).common = new;
+            self.shared.store(true, Ordering::Relaxed);
         }
         // SAFETY: caches live for ever; those without a thread are touched under the lock only.
         let common = unsafe { lists.waiting(home).common.as_ref() };
         let result = common.map(|common| work(&common.slabs));
         self.lock.unlock(&shared.machine);
         result
+    }
+
+    /// The same for a thread that shares no slabs, or waited too often, if there is such a cache and nobody has the lock: what is
+    /// left in these slabs may be used by nobody else any more. Where nobody waits, a thread shares again.
+    pub(super) fn try_common(
+        &self,
+        machine: &impl Machine,
+        cache: &Cache,
+        work: impl FnOnce(&Slabs),
+    ) {
+        if !self.shared.load(Ordering::Relaxed) {
+            return;
+        }
+        self.lock.try_with(machine, || {
+            cache.waits.set(cache.waits.get().saturating_sub(1));
+            // SAFETY: the lock makes this the only access.
+            let lists = unsafe { &mut *self.lists.get() };
+            // SAFETY: caches live for ever; those without a thread are touched under the lock only.
+            let common = unsafe { lists.waiting(cache.home.get()).common.as_ref() };
+            if let Some(common) = common {
+                work(&common.slabs);
+            }
+        });
     }
 
     /// The thread of a cache has ended.
@@ -309,6 +336,7 @@ impl Registry {
         });
         self.idle_len.store(len, Ordering::Relaxed);
         self.threads.store(threads, Ordering::Relaxed);
+        self.shared.store(false, Ordering::Relaxed);
     }
 }
 
