@@ -115,3 +115,21 @@ fn near_a_limit_of_its_own_it_keeps_little() {
     assert!(written(&heap) <= 8 * MIB, "{} bytes", written(&heap));
     heap.check().expect("whole");
 }
+
+#[test]
+fn the_end_of_a_block_that_became_shorter_is_neither_counted_nor_held() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    heap.set_limit(64 * MIB);
+    let blocks: Vec<_> = core::iter::from_fn(|| {
+        let block = filled(&heap, cache, 128 << 10)?;
+        // SAFETY: the block is ours.
+        let block = unsafe { heap.reallocate(cache, block, 66 << 10) }.expect("a block");
+        Some(block)
+    })
+    .collect();
+    assert!(blocks.len() * (66 << 10) > 60 * MIB);
+    assert!(written(&heap) <= 64 * MIB + MIB / 4, "{} bytes", written(&heap));
+    blocks.into_iter().for_each(|block| free(&heap, cache, block));
+    heap.check().expect("whole");
+}

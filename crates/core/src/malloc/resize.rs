@@ -50,11 +50,7 @@ impl<M: Machine> NodeHeap<M> {
             // SAFETY: the run is ours. What a slab's first block left there was its mark, and a program may copy what it never
             // wrote: back to that very place, by `realloc`, when there is a block in use.
             unsafe { Block::wipe(ptr::with_exposed_provenance_mut(run.address)) };
-            if self.shared.limits.has_own() {
-                let end = ptr::with_exposed_provenance_mut(run.address + rounded);
-                // SAFETY: the tail is ours, and nobody uses it. What counts as not held shall not be held.
-                unsafe { self.machine().purge(end, tail) };
-            }
+            self.drop_tail(run.address + rounded, tail);
         }
         // SAFETY: the region contains the run.
         unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
@@ -85,10 +81,19 @@ impl<M: Machine> NodeHeap<M> {
             return self.move_large(cache, region, address, size);
         }
         self.give_surplus();
+        self.drop_tail(address + rounded, tail);
         shared.limits.change_tails(have * UNIT - large.size.get(), tail);
         large.units.set(units);
         large.size.set(rounded);
         address
+    }
+
+    /// Gives back the end of a large block's last unit if the heap has a limit, for what counts as not held shall not be held.
+    fn drop_tail(&self, at: usize, len: usize) {
+        if len != 0 && self.shared.limits.has_own() {
+            // SAFETY: the caller's unit, in which nobody uses what lies behind the block.
+            unsafe { self.machine().purge(ptr::with_exposed_provenance_mut(at), len) };
+        }
     }
 
     fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
