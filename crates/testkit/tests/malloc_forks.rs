@@ -237,7 +237,7 @@ impl Forks {
                     children += 1;
                     let name =
                         format!("{call_name} of {len} bytes, before instruction {step}, {act:?}");
-                    wrong = wrong.take().or(fork_and_judge(world, &name, act).err());
+                    wrong = wrong.take().or(fork_and_judge(&name, || world.judge(act)).err());
                 }
             }
         };
@@ -248,13 +248,13 @@ impl Forks {
     }
 }
 
-fn fork_and_judge(world: &World, name: &str, act: Act) -> Result<(), i32> {
+fn fork_and_judge(name: &str, judge: impl FnOnce() -> Result<(), String>) -> Result<(), i32> {
     // SAFETY: a child of its own, which calls nothing that the handler interrupts but the heap, and ends.
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: ends a child that hangs.
             unsafe { libc::alarm(SECONDS) };
-            let verdict = world.judge(act);
+            let verdict = judge();
             if let Err(why) = &verdict {
                 eprintln!("{name}: {why}");
             }
@@ -302,6 +302,63 @@ fn a_child_is_whole_wherever_another_thread_was() {
     }
 }
 
+/// A call of thousands of instructions forks before one in so many.
+const STEPS: u64 = 16;
+
+/// Forks before one in [`STEPS`] instructions of a call of the first thread, and judges each child, whose heap is whole.
+fn between_instructions(
+    world: &World,
+    call: impl FnOnce(),
+    judge: impl Fn() -> Result<(), String>,
+) {
+    let Some(mut stepper) = Stepper::new() else {
+        return skip("instructions are stepped through on x86-64 Linux only");
+    };
+    let (mut seen, mut wrong) = (HashSet::new(), None);
+    let mut fork = |step: u64, now: Moment| {
+        if wrong.is_some() || !step.is_multiple_of(STEPS) || !seen.insert(now.at) {
+            return;
+        }
+        let judge = || {
+            PLAYS.store(SECOND, Relaxed);
+            world.heap.after_fork_in_child(|cache| std::ptr::eq(cache, world.second));
+            world.heap.check()?;
+            judge()
+        };
+        wrong = fork_and_judge(&format!("before instruction {step}"), judge).err();
+    };
+    stepper.visit_in(call, &mut fork);
+    assert_eq!(wrong, None, "the wait status of a child");
+    assert!(seen.len() > 50, "{} instructions", seen.len());
+}
+
+fn a_child_knows_the_length_of_a_block_that_was_becoming_shorter() {
+    let world = World::new();
+    world.heap.set_limit(16 << 20);
+    let block = world.heap.allocate(world.first, 900_000);
+    let shorten = || {
+        // SAFETY: ours.
+        let same = unsafe { world.heap.reallocate(world.first, block, 100_000) };
+        assert_eq!(same, Ok(block));
+    };
+    between_instructions(&world, shorten, || {
+        let size = world.heap.usable_size(block).map_err(|misuse| format!("{misuse:?}"))?;
+        let others: Vec<_> = (0..40).map(|_| world.take(1, 100_000)).collect();
+        let within = |it: &&Used| (block.addr()..block.addr() + size).contains(&it.at.addr());
+        if let Some(other) = others.iter().find(within) {
+            return Err(format!("{other:x?} lies in a block of {size} bytes at {block:?}"));
+        }
+        others.into_iter().chain(world.used.concat()).for_each(|it| world.free(1, it));
+        // SAFETY: nobody uses it, and it is freed once.
+        unsafe { world.heap.free(world.second, block) }.expect("a block");
+        match world.heap.allocate(world.second, 17 << 20).is_null() {
+            true => Ok(()),
+            false => Err(format!("a block beyond the limit: {:?}", world.heap.usage())),
+        }
+    });
+}
+
 freehold_testkit::trials! {
+    a_child_knows_the_length_of_a_block_that_was_becoming_shorter,
     a_child_is_whole_wherever_another_thread_was,
 }

@@ -19,6 +19,7 @@
 //! lists of slabs, inboxes, counts of free blocks  from tags and bits
 //! busy caches: stacks, depots, parcels            walked as far as they are whole; their blocks become bits
 //! used units that no tag explains                 were being taken or given: free
+//! large blocks longer than their units            were becoming shorter
 //! ```
 //!
 //! The child loses the blocks that no structure holds afterwards: at most those in each other thread's registers.
@@ -85,18 +86,22 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.give_back_held();
         self.registry.caches_alone().for_each(|cache| cache.slabs.forget_all());
-        let mut large_until = 0;
+        let (mut large_until, mut tails) = (0, 0);
         self.shared.units.each_used(self.machine(), |region, unit| {
             // SAFETY: the unit lies in the region.
             let bits = unsafe { region.tag(unit) }.load(Ordering::Relaxed);
             match Tag::decode(bits) {
                 Tag::Slab(owner, _) => self.mend_slab(region, unit, owner),
-                Tag::Large => large_until = unit + large::units(region, unit) * UNIT,
+                Tag::Large => {
+                    large_until = unit + large::units(region, unit) * UNIT;
+                    tails += large::mend(region, unit);
+                }
                 // Nobody has it: it has no tag, and lies in no large block.
                 Tag::Nothing if bits != tag::CACHES && unit >= large_until => self.give_unit(unit),
                 Tag::Nothing => {}
             }
         });
+        self.shared.limits.set_tails(tails);
     }
 
     fn give_unit(&self, unit: usize) {

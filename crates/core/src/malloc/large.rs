@@ -58,6 +58,13 @@ pub(super) fn clear<M: Machine>(shared: &Shared<M>, block: *mut u8, size: usize)
     }
 }
 
+/// In a forked child: a block that was becoming shorter is no longer than its units. How many bytes of these are not the block's.
+pub(super) fn mend(region: &Region, address: usize) -> usize {
+    let (large, most) = (Large::of(region, address), units(region, address) * UNIT);
+    large.size.set(large.size.get().min(most));
+    most - large.size.get()
+}
+
 /// Frees a large block.
 #[inline(never)]
 pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize) {

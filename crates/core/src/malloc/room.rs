@@ -49,6 +49,11 @@ impl Limits {
     pub(super) fn change_tails(&self, less: usize, more: usize) {
         self.tails.fetch_add(more.wrapping_sub(less), Ordering::Relaxed);
     }
+
+    /// In a forked child: so many they are in all.
+    pub(super) fn set_tails(&self, bytes: usize) {
+        self.tails.store(bytes, Ordering::Relaxed);
+    }
 }
 
 impl<M: Machine> NodeHeap<M> {
