@@ -3,7 +3,7 @@
 //!
 //! Nothing is kept between two questions, for limits change and processes are moved. A question reads five to twenty files.
 
-use crate::small_file::{MOST, SmallFile};
+use crate::small_file::{MOST, SmallFile, each_line};
 use freehold_core::machine::Room;
 
 /// Where groups are, and what their files are called.
@@ -30,8 +30,9 @@ const STALLED: u64 = 10;
 
 /// What is left by the group that leaves least; `None` when none has a limit, or nobody says.
 pub fn room() -> Option<Room> {
-    let file = SmallFile::at(b"/proc/self/cgroup")?;
-    let (version, group) = group_of(file.text())?;
+    let mut own = Group::UNKNOWN;
+    each_line(b"/proc/self/cgroup", |line| own.consider(line));
+    let (version, group) = own.known()?;
     let mut room: Option<Room> = None;
     // A container sees its own group as the uppermost, whatever the path says.
     for above in prefixes(group) {
@@ -42,23 +43,36 @@ pub fn room() -> Option<Room> {
     stalled.or(room)
 }
 
-/// The memory group of a process in the text of its `cgroup` file: lines `number:controllers:path`, of which the second
-/// version has one without controllers.
-fn group_of(text: &[u8]) -> Option<(&'static Version, &[u8])> {
-    let mut found = None;
-    for line in text.split(|&byte| byte == b'\n') {
+/// The memory group of a process.
+struct Group {
+    version: Option<&'static Version>,
+    path: [u8; LONGEST],
+    len: usize,
+}
+
+/// Bytes of a path that are looked at; where it is longer, the groups above are asked.
+const LONGEST: usize = 256;
+
+impl Group {
+    const UNKNOWN: Group = Group { version: None, path: [0; LONGEST], len: 0 };
+
+    /// Looks at a line of the process's `cgroup` file, `number:controllers:path`. The second version has one without
+    /// controllers, which counts where no line names memory.
+    fn consider(&mut self, line: &[u8]) {
         let mut parts = line.splitn(3, |&byte| byte == b':');
         let (_, Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
-            continue;
+            return;
         };
-        if controllers.split(|&byte| byte == b',').any(|one| one == b"memory") {
-            return Some((&FIRST, path));
-        }
-        if controllers.is_empty() {
-            found = Some((&SECOND, path));
+        let first = controllers.split(|&byte| byte == b',').any(|one| one == b"memory");
+        if first || (controllers.is_empty() && self.version.is_none()) {
+            self.version = Some(if first { &FIRST } else { &SECOND });
+            self.len = self.path.iter_mut().zip(path).map(|(to, from)| *to = *from).count();
         }
     }
-    found
+
+    fn known(&self) -> Option<(&'static Version, &[u8])> {
+        Some((self.version?, self.path.get(..self.len)?))
+    }
 }
 
 /// A path and all above it; the last is empty.
@@ -108,12 +122,15 @@ mod tests {
     #[test]
     fn the_group_is_the_line_of_memory_or_the_one_without_controllers() {
         let group = |text: &'static str| {
-            group_of(text.as_bytes()).map(|(version, path)| (version.folder, path))
+            let mut found = Group::UNKNOWN;
+            text.lines().for_each(|line| found.consider(line.as_bytes()));
+            found.known().map(|(version, path)| (version.folder, path.to_vec()))
         };
         let (first, second) = (FIRST.folder, SECOND.folder);
-        assert_eq!(group("0::/a/b\n"), Some((second, &b"/a/b"[..])));
-        assert_eq!(group("5:cpu,memory:/d:e\n0::/a\n"), Some((first, &b"/d:e"[..])));
-        assert_eq!(group("5:cpu:/d\n0::/\n"), Some((second, &b"/"[..])));
+        assert_eq!(group("0::/a/b\n"), Some((second, b"/a/b".to_vec())));
+        assert_eq!(group("5:cpu,memory:/d:e\n0::/a\n"), Some((first, b"/d:e".to_vec())));
+        assert_eq!(group("0::/a\n5:cpu,memory:/d:e\n"), Some((first, b"/d:e".to_vec())));
+        assert_eq!(group("5:cpu:/d\n0::/\n"), Some((second, b"/".to_vec())));
         assert_eq!((group("5:cpu:/d\n"), group(""), group("nonsense")), (None, None, None));
     }
 

@@ -46,12 +46,9 @@ impl SmallFile {
         name.iter_mut().take(NAME - 1).zip(all).for_each(|(to, from)| *to = *from);
         let mut file = SmallFile { bytes: [0; MOST], len: 0 };
         let descriptor = open(&name)?;
-        let arguments = [descriptor, file.bytes.as_mut_ptr().addr(), MOST, 0, 0, 0];
-        // SAFETY: the buffer is ours and as long as said.
-        let len = unsafe { call(Number::Read, arguments) };
-        // SAFETY: the descriptor is ours.
-        unsafe { call(Number::Close, [descriptor, 0, 0, 0, 0, 0]) };
-        file.len = usize::try_from(len).ok()?;
+        let len = read(descriptor, &mut file.bytes);
+        close(descriptor);
+        file.len = len?;
         Some(file)
     }
 
@@ -74,6 +71,37 @@ impl SmallFile {
     pub fn number_of(&self, key: &[u8]) -> Option<u64> {
         number_of(self.text(), key)
     }
+}
+
+/// Calls `visit` with every line of a file, however long that is, up to a line of more than [`MOST`] bytes.
+pub fn each_line(path: &[u8], mut visit: impl FnMut(&[u8])) {
+    let mut name = [0; NAME];
+    name.iter_mut().take(NAME - 1).zip(path).for_each(|(to, from)| *to = *from);
+    let Some(descriptor) = open(&name) else { return };
+    let (mut bytes, mut len) = ([0; MOST], 0);
+    while let Some(more @ 1..) = read(descriptor, bytes.get_mut(len..).unwrap_or(&mut [])) {
+        len += more;
+        let text = bytes.get(..len).unwrap_or(&[]);
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let lines = text.get(..whole).unwrap_or(&[]);
+        lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).for_each(&mut visit);
+        bytes.copy_within(whole..len, 0);
+        len -= whole;
+    }
+    close(descriptor);
+}
+
+/// Reads from a descriptor of ours; how many bytes, `None` where that cannot be done.
+fn read(descriptor: usize, into: &mut [u8]) -> Option<usize> {
+    let arguments = [descriptor, into.as_mut_ptr().addr(), into.len(), 0, 0, 0];
+    // SAFETY: the buffer is the caller's and as long as said.
+    usize::try_from(unsafe { call(Number::Read, arguments) }).ok()
+}
+
+/// Closes a descriptor of ours.
+fn close(descriptor: usize) {
+    // SAFETY: the descriptor is ours.
+    unsafe { call(Number::Close, [descriptor, 0, 0, 0, 0, 0]) };
 }
 
 /// Opens a file for reading, by a name that ends with a zero.
@@ -130,6 +158,22 @@ mod tests {
         let meminfo = b"Node 1 MemTotal:  1234 kB\nNode 1 MemFree:   567 kB\n";
         assert_eq!(number_of(meminfo, b"MemFree:"), Some(567));
         assert_eq!(number_of(meminfo, b"MemUsed:"), None);
+    }
+
+    /// With version 1 in a container's container, `/proc/self/cgroup` has a dozen lines of 200 bytes.
+    #[test]
+    fn all_lines_of_a_longer_file_are_read() {
+        let line = |at: usize| std::format!("{at}:cpu:/{}", "x".repeat(at * 10));
+        let lines: Vec<_> = (0..60).map(line).collect();
+        let path = std::env::temp_dir().join(std::format!("each_line-{}", std::process::id()));
+        std::fs::write(&path, lines.join("\n") + "\n").expect("a file");
+        let mut read = Vec::new();
+        each_line(path.as_os_str().as_encoded_bytes(), |line| {
+            read.push(std::string::String::from_utf8_lossy(line).into_owned());
+        });
+        std::fs::remove_file(&path).expect("our file");
+        assert_eq!(read, lines);
+        each_line(b"/no/such/file", |_| unreachable!());
     }
 
     #[test]
