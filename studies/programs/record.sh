@@ -61,7 +61,7 @@ std::unordered_map<int, std::function<int()>> table;" >> words.cc
   record "diff-$n" diff text other
   record "bash-$n" bash -c "declare -A a; for ((i = 0; i < $n * 4000; i++)); do a[k\$((i % 700))]+=x\$i; done; echo \${#a[@]}"
   record "perl-$n" perl -ne '$n{$_}++ for split; push @l, [split]; END { print scalar keys %n, scalar @l }' text
-  record "python3-$n" python3 -c "import json, collections
+  record "python3-$n" env PYTHONMALLOC=malloc python3 -c "import json, collections
 a = json.load(open('objects.json')); d = collections.defaultdict(list)
 for o in a: d[o['name']].append(o)
 print(len(json.dumps(d)))"
