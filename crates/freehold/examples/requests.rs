@@ -2,6 +2,7 @@
 //!
 //! ```sh
 //! cargo run --release -p freehold --example requests              # every way, five rounds, interleaved; a line of JSON a run
+//! cargo run --release -p freehold --example requests -- LIBRARY   # the same, and in each round `malloc` once more with LIBRARY preloaded
 //! cargo run --release -p freehold --example requests -- heap 100  # one run: the way, and the keys of a request
 //! ```
 //!
@@ -88,19 +89,44 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
+/// Processor time of this process, all threads, in seconds: other programs' load changes it less than the clock's time.
+fn processor() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn load() -> String {
+    let all = std::fs::read_to_string("/proc/loadavg").expect("Linux");
+    all.split(' ').next().unwrap_or_default().to_owned()
+}
+
 fn run(way: &str, keys: usize) {
     let requests = WORK / keys;
     let before = peak();
-    let began = Instant::now();
+    let (began, used) = (Instant::now(), processor());
     let sum = serve_all(way, keys, requests);
-    let us = began.elapsed().as_secs_f64() * 1e6 / requests as f64;
+    let a_request = |seconds: f64| seconds * 1e6 / requests as f64;
+    let (wall, cpu) = (a_request(began.elapsed().as_secs_f64()), a_request(processor() - used));
     let peak = peak() - before;
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
-    let malloc = if preloaded.is_empty() { "the system's" } else { &preloaded };
+    let malloc = preloaded.rsplit('/').next().unwrap_or_default();
+    let load = load();
     println!(
-        "{{\"way\":\"{way}\",\"malloc\":\"{malloc}\",\"keys\":{keys},\"requests\":{requests},\"us_a_request\":{us:.2},\
-         \"peak_kib\":{peak},\"sum\":{sum}}}"
+        "{{\"way\":\"{way}\",\"preloaded\":\"{malloc}\",\"keys\":{keys},\"requests\":{requests},\"cpu_us\":{cpu:.2},\
+         \"wall_us\":{wall:.2},\"peak_kib\":{peak},\"sum\":{sum},\"load\":{load}}}"
     );
+}
+
+/// A process for one run.
+fn start(way: &str, keys: usize, library: Option<&str>) {
+    let mut one = Command::new(std::env::current_exe().expect("this program"));
+    one.args([way, &keys.to_string()]);
+    if let Some(library) = library {
+        one.env("LD_PRELOAD", library);
+    }
+    assert!(one.status().is_ok_and(|status| status.success()), "{way} with {keys} keys");
 }
 
 fn main() {
@@ -108,11 +134,13 @@ fn main() {
     if let [way, keys] = &words[..] {
         return run(way, keys.parse().expect("a number of keys"));
     }
-    let itself = std::env::current_exe().expect("this program");
+    let library = words.first().map(String::as_str);
     for _ in 0..ROUNDS {
-        for (keys, way) in KEYS.iter().flat_map(|keys| WAYS.map(|way| (keys, way))) {
-            let status = Command::new(&itself).args([way, &keys.to_string()]).status();
-            assert!(status.is_ok_and(|status| status.success()), "{way} with {keys} keys");
+        for keys in KEYS {
+            WAYS.iter().for_each(|way| start(way, keys, None));
+            if library.is_some() {
+                start("malloc", keys, library);
+            }
         }
     }
 }

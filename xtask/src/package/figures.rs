@@ -1,6 +1,7 @@
 //! What packages weigh, and how long what they hold takes to start.
 //!
-//! Each package is unpacked into an empty folder. A time is the median of many starts, beside that of the same program without it.
+//! Each package is unpacked into an empty folder. Starts are timed in turns, beside
+//! those of the same program without what is packaged.
 
 use super::run_tool;
 use anyhow::{Context, Result, bail};
@@ -64,48 +65,70 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// A program that is started, and the times that it took.
+struct Row {
+    what: &'static str,
+    command: Command,
+    times: Vec<Duration>,
+}
+
 fn print_starts(unpacked: &Path) -> Result<()> {
-    let all = files(unpacked)?;
-    let find = |end: &str| all.iter().find(|file| file.ends_with(end));
-    println!("\n| what starts | ms, the median of {STARTS} |\n|---|---|");
-    let row = |what: &str, command: &mut Command| -> Result<()> {
-        println!("| {what} | {:.2} |", start(command)?.as_secs_f64() * 1e3);
-        Ok(())
-    };
-    row("`true`", &mut Command::new("true"))?;
-    if let Some(library) = find("libfreehold.so.1") {
-        row(
-            "`true`, with libfreehold.so.1 preloaded",
-            Command::new("true").env("LD_PRELOAD", library),
-        )?;
-    }
-    if let Some(command) = find("usr/bin/freehold") {
-        row("`freehold --version`", Command::new(command).arg("--version"))?;
-    }
-    if let Some(module) = find("freehold/__init__.py") {
-        row("`python3 -c pass`", Command::new("python3").args(["-c", "pass"]))?;
-        let site = module.ancestors().nth(2).context("a module lies in a folder")?;
-        let mut import = Command::new("python3");
-        import.args(["-c", "import freehold"]).env("PYTHONPATH", site);
-        match import.output()?.status.success() {
-            true => row("`python3 -c 'import freehold'`", &mut import)?,
-            false => println!("| `import freehold` | this python3 has no pyarrow |"),
+    let mut rows = rows(unpacked)?;
+    // In turns, so that whatever else the machine does falls on all of them.
+    for _ in 0..STARTS {
+        for row in &mut rows {
+            row.times.push(start(&mut row.command)?);
         }
+    }
+    println!("\n| what starts | ms: least, median of {STARTS}, most |\n|---|---|");
+    for Row { what, times, .. } in &mut rows {
+        times.sort();
+        let [least, median, most] =
+            [0, STARTS / 2, STARTS - 1].map(|at| times[at].as_secs_f64() * 1e3);
+        println!("| {what} | {least:.2}, {median:.2}, {most:.2} |");
     }
     Ok(())
 }
 
-fn start(command: &mut Command) -> Result<Duration> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut times = Vec::with_capacity(STARTS);
-    for _ in 0..STARTS {
-        let began = Instant::now();
-        let status = command.status().with_context(|| format!("{command:?}"))?;
-        times.push(began.elapsed());
-        if !status.success() {
-            bail!("{command:?}: {status}");
+fn rows(unpacked: &Path) -> Result<Vec<Row>> {
+    let all = files(unpacked)?;
+    let find = |end: &str| all.iter().find(|file| file.ends_with(end));
+    let mut rows = Vec::new();
+    let mut add = |what, command| rows.push(Row { what, command, times: Vec::new() });
+    add("`true`", Command::new("true"));
+    if let Some(library) = find("libfreehold.so.1") {
+        let mut preloaded = Command::new("true");
+        preloaded.env("LD_PRELOAD", library);
+        add("`true`, with libfreehold.so.1 preloaded", preloaded);
+    }
+    if let Some(command) = find("usr/bin/freehold") {
+        let mut version = Command::new(command);
+        version.arg("--version");
+        add("`freehold --version`", version);
+    }
+    if let Some(module) = find("freehold/__init__.py") {
+        let site = module.ancestors().nth(2).context("a module lies in a folder")?;
+        let python = |program: &str| {
+            let mut python = Command::new("python3");
+            python.args(["-c", program]).env("PYTHONPATH", site);
+            python
+        };
+        add("`python3 -c pass`", python("pass"));
+        match python("import freehold").output()?.status.success() {
+            true => add("`python3 -c 'import freehold'`", python("import freehold")),
+            false => println!("\nThis python3 has no pyarrow, which `import freehold` needs."),
         }
     }
-    times.sort();
-    Ok(times[STARTS / 2])
+    Ok(rows)
+}
+
+fn start(command: &mut Command) -> Result<Duration> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let began = Instant::now();
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    let took = began.elapsed();
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(took)
 }
