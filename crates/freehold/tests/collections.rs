@@ -30,14 +30,14 @@ fn a_map_of_lists_is_what_the_standard_library_says() {
         seed ^= seed >> 7;
         seed ^= seed << 17;
         let key = seed % 500;
-        if seed % 11 == 0 {
+        if seed.is_multiple_of(11) {
             let gone = ours.remove(&key).map(|list| list.to_vec());
             assert_eq!(gone, truth.remove(&key), "step {step}");
             continue;
         }
         ours.entry(key).or_insert_with(|| Vec::new_in(&heap)).push(seed);
         truth.entry(key).or_default().push(seed);
-        if seed % 7 == 0 {
+        if seed.is_multiple_of(7) {
             ours.get_mut(&key).unwrap().shrink_to_fit();
         }
     }
