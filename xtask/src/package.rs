@@ -4,6 +4,7 @@
 //! from there.
 
 mod deb;
+mod figures;
 mod licences;
 mod wheel;
 
@@ -15,7 +16,8 @@ use std::process::{Command, ExitCode};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask package wheel        dist/freehold-…-linux_x86_64.whl: pip install it
-  cargo xtask package deb          dist/*.deb: freehold, libfreehold1, libfreehold-dev")]
+  cargo xtask package deb          dist/*.deb: freehold, libfreehold1, libfreehold-dev
+  cargo xtask package figures      sizes and start-up times of what lies in dist/")]
 pub struct Options {
     /// What to build.
     #[command(subcommand)]
@@ -29,8 +31,10 @@ pub struct Options {
 enum What {
     /// The Python module, with the command inside (needs python3-venv; maturin is fetched as python/pyproject.toml pins it).
     Wheel,
-    /// Debian packages of command, library and what links against it (needs dpkg-deb).
+    /// Debian packages of command, library and what links against it (needs dpkg-deb, git, binutils).
     Deb,
+    /// What the packages that are built weigh, and how long what they hold takes to start: a table.
+    Figures,
 }
 
 /// Builds.
@@ -44,6 +48,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let made = match options.what {
         What::Wheel => wheel::build(&out)?,
         What::Deb => deb::build(&out)?,
+        What::Figures => return figures::print(&out),
     };
     for path in made {
         let bytes = path.metadata()?.len();

@@ -16,6 +16,8 @@ fn install(name: &str) -> PathBuf {
         .arg(script)
         .arg(&prefix)
         .env("LIBRARY", library())
+        // The archive is the packages' test's business: it takes a build of its own.
+        .env("ARCHIVE", library())
         .env_remove("DESTDIR")
         .output()
         .expect("every system has a sh");
@@ -76,6 +78,25 @@ fn pkg_config_says_how() {
     build_and_run("service.c", &arguments, &prefix);
 }
 
+fn uninstalling_leaves_nothing_and_what_others_have() {
+    let prefix = install("gone");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
+    let uninstall = || {
+        let mut sh = Command::new("sh");
+        sh.arg(&script).arg("--uninstall").arg(&prefix).env_remove("DESTDIR");
+        support::assert_passed("install.sh --uninstall", &sh.output().expect("a sh"));
+    };
+    let foreign = prefix.join("lib/pkgconfig/other.pc");
+    fs::write(&foreign, "").expect("a disk");
+    uninstall();
+    let left = fs::read_dir(prefix.join("lib")).expect("another's").flatten();
+    assert_eq!(left.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["pkgconfig"]);
+    assert!(foreign.exists() && !prefix.join("include").exists());
+    fs::remove_file(foreign).expect("ours");
+    uninstall();
+    assert!(!prefix.exists(), "an empty folder is left");
+}
+
 fn the_header_declares_what_the_library_has() {
     let header =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/freehold.h"))
@@ -112,6 +133,7 @@ freehold_testkit::trials! {
     a_service_in_c,
     a_service_in_cxx,
     pkg_config_says_how,
+    uninstalling_leaves_nothing_and_what_others_have,
     the_header_declares_what_the_library_has,
     the_header_tells_every_option,
 }

@@ -11,6 +11,7 @@
 //! ```text
 //! global   `Freehold`, the global allocator
 //! heap     `Heap`, a further heap: its own limit and figures, destroyed at once
+//! collections  it, as the allocator of Rust collections                 (feature `allocator-api2`)
 //! realtime `RealTimeHeap`: a heap on memory of the caller's, every call bounded
 //! stats    what the heaps hold, read while they work
 //! process  entry points, hot and cold, of the process's heap        (also what libfreehold.so is)
@@ -32,6 +33,8 @@
 #![no_std]
 
 mod ask;
+#[cfg(feature = "allocator-api2")]
+mod collections;
 mod counts;
 mod environment;
 mod exit;
