@@ -323,11 +323,10 @@ impl<M: Machine> NodeHeap<M> {
         if unsafe { Block::is_marked(block, cache.key()) } {
             return Err(Misuse::DoubleFree);
         }
-        let keeps =
-            owner == cache.slabs.owner() || (tag & SHARED != 0 && cache.is_at_home_of(owner));
-        if keeps || tag & SPARSE != 0 {
+        let own = owner == cache.slabs.owner();
+        if own || tag & (SHARED | SPARSE) != 0 {
             self.check_free(cache, address, tag)?;
-            if keeps {
+            if own || (tag & SHARED != 0 && cache.is_at_home_of(owner)) {
                 self.put_back(cache, block, class);
                 return Ok(true);
             }
