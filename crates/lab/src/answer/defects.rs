@@ -38,6 +38,8 @@ const COPIED_PER_NS: f64 = 10.0;
 const STEPWISE: u64 = 4;
 /// Pages are badly used if they are this many times as long as the objects for which they are kept.
 const SPARSE: u64 = 4;
+/// Least bytes of pages that a model says are kept: where nobody looked at the program itself, that is a guess.
+const LEAST_MODELLED: u64 = 1 << 20;
 /// What weighs less than this part of the weightiest is not told beside it: it may well be as it must be.
 const LEAST_OF_MOST: f64 = 0.5;
 /// Most findings that are told.
@@ -106,7 +108,8 @@ fn of_memory(site: &Site, sites: &Sites) -> Option<(Defect, f64)> {
         return Some((defect, part(site.most_held())));
     }
     let sparse = counts.keeping_bytes.saturating_mul(SPARSE) <= counts.kept_page_bytes;
-    (sparse && matters(counts.kept_page_bytes))
+    let least = if sites.kept_s.is_some() { 0 } else { LEAST_MODELLED };
+    (sparse && counts.kept_page_bytes >= least && matters(counts.kept_page_bytes))
         .then(|| (Defect::KeepsPages, part(counts.kept_page_bytes)))
 }
 
