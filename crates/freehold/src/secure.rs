@@ -23,11 +23,12 @@ use freehold_core::malloc::{Block, Cache, Kind, Misuse};
 use freehold_core::size_class::{MAX_CLASS_SIZE, SizeClass, class_of_aligned};
 use freehold_os::thread::is_alone;
 
-/// Blocks up to [`LITTLE_MAX`] bytes that wait: at most 4 MiB.
-const LITTLE: usize = 4096;
+/// Blocks up to [`LITTLE_MAX`] bytes that wait: at most 1 MiB, which a processor's second cache holds. (With four times as many,
+/// sqlite took 1.19 of glibc's time instead of 1.14.)
+const LITTLE: usize = 1024;
 const LITTLE_MAX: usize = 1024;
-/// Larger ones: at most 8 MiB.
-const BIG: usize = 256;
+/// Larger ones: at most 2 MiB.
+const BIG: usize = 64;
 /// Bytes of a canary.
 const CANARY: usize = size_of::<usize>();
 /// The bits of a canary that say how much was asked for.

@@ -45,7 +45,9 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
 pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     if watches(SECURE) {
         let found = secure::take_back(cache, block)?;
-        note_freed(block, found.size);
+        if !is_only(SECURE) {
+            note_freed(block, found.size);
+        }
         // SAFETY: the caller's, and the program holds it no more.
         return unsafe { secure::bury(cache, &found) };
     }
