@@ -158,7 +158,11 @@ fn of_nginx_a_worker_is_judged() {
         std::fs::read_to_string(desk.path("nginx.pid")).unwrap().trim().parse().unwrap();
     // SAFETY: the server's own number, which it wrote.
     assert_eq!(unsafe { libc::kill(master, libc::SIGQUIT) }, 0);
-    let said = desk.said(child.wait_with_output().unwrap());
+    let mut said = desk.said(child.wait_with_output().unwrap());
+    // A worker that is seen as it ends calls itself otherwise.
+    for text in [&mut said.terminal, &mut said.page] {
+        *text = text.replace("worker process is shutting down", "worker process");
+    }
     said.assert_judged(
         "nginx: worker process",
         &["nginx: worker process", "nginx: master process"],
