@@ -2,6 +2,7 @@
 
 mod bench;
 mod guest;
+mod heaptrack;
 mod house;
 mod nodes;
 mod package;
@@ -37,6 +38,8 @@ enum Chore {
     Bench(bench::Options),
     /// Run a command on a machine with several memories: a stock Linux under QEMU.
     Guest(guest::Options),
+    /// Compare the sites that have most with heaptrack's, on five real programs.
+    Heaptrack(heaptrack::Options),
     /// Print how much a reader of the malloc must hold: lines, files, methods, circles, terms, bytes; each with its rule.
     House(house::Options),
     /// Keep what the tests in such guests measure: placement, full nodes, leaving a node, unplugging.
@@ -63,6 +66,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
         Chore::Guest(options) => guest::run(&options),
+        Chore::Heaptrack(options) => heaptrack::run(&options),
         Chore::House(options) => house::run(&options),
         Chore::Nodes(options) => nodes::run(&options),
         Chore::Package(options) => package::run(&options),

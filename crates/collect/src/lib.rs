@@ -39,4 +39,5 @@ mod zeroes;
 
 pub use error::RecordError;
 pub use finish::finish_spool;
+pub use finish::kept::{Block, kept};
 pub use session::{Options, Outcome, Stage, WhichStacks, record};

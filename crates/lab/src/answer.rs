@@ -6,6 +6,7 @@
 
 pub mod choice;
 mod defects;
+mod held;
 mod outside;
 mod tried;
 
@@ -210,7 +211,16 @@ fn who(program: Program<'_>) -> Vec<Sentence> {
             &format!(" hold malloc's peak, none more than {} of it.", human::percent(most)),
         ]));
     }
+    said.extend(nameless(sites));
     said
+}
+
+/// Why the first holder has no name, and what would give it one.
+fn nameless(sites: &Sites) -> Option<Sentence> {
+    let first = sites.sites.first().filter(|site| site.share >= LEAST_HOLDER)?;
+    let module = first.nameless()?;
+    let rest = " is stripped: with its debug package installed, a recording names its functions.";
+    Some(sentence(&["", module, rest]))
 }
 
 fn holder(site: &Site) -> Sentence {
@@ -226,7 +236,7 @@ fn holder(site: &Site) -> Sentence {
     );
     let lived = match site.median_life_s {
         Some(median) if counts.freed > counts.leaked_blocks && median > 0.0 => {
-            format!(", half of them freed within {}", human::seconds(median))
+            format!("; of what it freed, half lived at most {}", human::seconds(median))
         }
         _ => String::new(),
     };

@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod compare;
 pub mod difference;
+pub mod held;
 mod holdings;
 pub mod human;
 pub mod malloc;

@@ -35,7 +35,7 @@ use crate::results::{Outcome, Timing};
 use crate::simulate::{SimulateError, Survey};
 use engine::Engine;
 use freehold_core::malloc::NodeHeap;
-use freehold_trace::{ProcessId, Trace};
+use freehold_trace::{ObjectId, ProcessId, Trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -81,6 +81,38 @@ pub fn replay(
     debug_assert_eq!(heap.check(), Ok(()), "the malloc's invariants hold");
     let seconds = began.elapsed().as_secs_f64();
     Ok((outcome, Timing { name: NAME.to_owned(), events, seconds }))
+}
+
+/// Where each object lies, and its bytes.
+pub(crate) type Places = Vec<(ObjectId, u64, u64)>;
+
+/// Replays a process, and tells where its objects lie after each of so many records, which ascend.
+///
+/// # Errors
+/// As [`replay`].
+pub(crate) fn place(
+    trace: &Trace,
+    process: ProcessId,
+    (survey, settings): (&Survey, &Settings),
+    at: &[u64],
+    interrupted: &AtomicBool,
+) -> Result<Vec<Places>, SimulateError> {
+    let heap = Box::new(NodeHeap::new(Simulated::new(settings)));
+    let mut engine = Engine::new(&heap, settings, survey, trace.header().ticks_per_second);
+    let mut records = trace.records_of(process)?;
+    let (mut found, mut fed) = (Vec::new(), 0);
+    while found.len() < at.len() {
+        let Some(record) = records.next()? else { break };
+        engine.apply(&record);
+        fed += 1;
+        if at[found.len()] == fed {
+            found.push(engine.places());
+        }
+        if fed % BEAT == 0 && interrupted.load(Ordering::Relaxed) {
+            return Err(SimulateError::Interrupted);
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use freehold_trace::{ProcessId, Trace};
 
-use launch::Launcher;
+use launch::{Failure, Launcher};
 use measured::Candidate;
 
 /// What a replay writes to new objects, as a program would. Without it a replay measures address
@@ -183,4 +183,37 @@ pub fn replay_prepared(
         run_done();
     }
     Ok(candidates.into_iter().map(|one| one.finish(prepared.facts(), baseline)).collect())
+}
+
+/// Where objects lie when all of a process was replayed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Placed {
+    /// Anonymous bytes in memory, less the replayer's own.
+    pub(crate) resident: u64,
+    /// Places in the replayer's table, and addresses.
+    pub(crate) objects: Vec<(u32, u64)>,
+}
+
+/// Replays once on each allocator, and asks where the objects lie that live at the end; none for one that fails.
+///
+/// # Errors
+/// As the outer one of [`replay`].
+pub(crate) fn place(
+    prepared: &Prepared,
+    allocators: &[Allocator],
+    options: &Options,
+    replayer: &Path,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Option<Placed>>, RealError> {
+    let launcher = Launcher::new(replayer, prepared, options, interrupted);
+    let baseline = launcher.baseline()?;
+    let placed = |allocator| match launcher.place(allocator) {
+        Ok(answer) => {
+            let resident = answer.anonymous.saturating_sub(baseline);
+            Ok(Some(Placed { resident, objects: answer.objects }))
+        }
+        Err(Failure::Trouble(_)) => Ok(None),
+        Err(Failure::Stop(error)) => Err(error),
+    };
+    allocators.iter().map(placed).collect()
 }

@@ -26,7 +26,7 @@ mod terminal;
 mod who;
 
 pub use heat::HeatMap;
-pub use terminal::{MOST_COLUMNS, answer, tables};
+pub use terminal::{MOST_COLUMNS, answer, held, tables};
 
 use crate::answer::{self, Answer, Sentence};
 use crate::human;
@@ -38,6 +38,9 @@ use std::fmt::Write;
 
 /// Processes listed, those with the most memory.
 const MOST_PROCESSES: usize = 200;
+/// What the table of pages held counts.
+const HELD_LEAD: &str = "Bytes of pages of which objects have at most a quarter, divided among the sites of these objects. The process was replayed on each \
+     allocator up to the moment (the peak of live bytes, their lowest point after it and before the last allocation, the end), and asked where its objects lie.";
 
 /// Everything the report tells.
 pub struct Story<'a> {
@@ -234,6 +237,17 @@ impl Story<'_> {
              average: over all events (#1).",
         );
         self.ranking_of(out, Kind::Malloc, "malloc", MALLOC_LEAD);
+        self.held(out);
+    }
+
+    /// Who holds pages under each allocator.
+    fn held(&self, out: &mut String) {
+        let Some(ranking) = Ranking::of_held(&self.document.held) else { return };
+        let mut table = String::new();
+        html::table(&mut table, ranking.caption, &ranking.heads, &ranking.rows);
+        let (title, lead) = (ranking.caption, HELD_LEAD);
+        Figure { id: "held", title, lead, drawing: &table, table: "", command: self.command }
+            .write(out);
     }
 
     fn ranking_of(&self, out: &mut String, kind: Kind, on: &str, lead: &str) {

@@ -12,6 +12,8 @@ const LEAST_SHARE: f64 = 0.01;
 /// Malloc's memory is told apart if it has this many halves of what is in use, and this part of all.
 const MUCH_FREE: u64 = 3;
 const LEAST_MALLOC: f64 = 0.2;
+/// Looks at which at least so much of the most was resident show the peak as well.
+const AS_MUCH: f64 = 0.98;
 /// How much higher the kernel's own mark must be than what was seen, to be told.
 const MISSED: f64 = 1.1;
 
@@ -70,13 +72,22 @@ pub fn at_peak(
     process: ProcessId,
 ) -> Result<(Option<WhatThereIs>, Vec<Damage>), ReadError> {
     let (samples, damage) = trace.residents_of(process)?;
-    let peak = samples.into_iter().max_by_key(Resident::bytes);
+    let peak = fullest(samples);
     let high_water = trace.process(process).and_then(|info| info.high_water);
     let found = peak.filter(|peak| peak.bytes() > 0).map(|sample| {
         let at_s = trace.header().seconds(sample.tick);
         WhatThereIs::of(process, at_s, high_water, sample)
     });
     Ok((found, damage))
+}
+
+/// The look at which most was resident; of those that differ by less than [`AS_MUCH`] from it, the one at which malloc had most in
+/// use: memory stays resident while a program that ends frees it.
+fn fullest(samples: Vec<Resident>) -> Option<Resident> {
+    let most = samples.iter().map(Resident::bytes).max()?;
+    let malloc = |sample: &Resident| sample.parts.iter().map(|part| part.live).sum::<u64>();
+    let as_much = |sample: &Resident| sample.bytes() as f64 >= most as f64 * AS_MUCH;
+    samples.into_iter().filter(as_much).max_by_key(|sample| (malloc(sample), sample.bytes()))
 }
 
 impl WhatThereIs {
@@ -220,6 +231,17 @@ mod tests {
         );
         assert_eq!(found.remarks(), Vec::<String>::new(), "the recorder explains the mark");
         assert_eq!((found.process, found.malloc.resident), (3, 28 << 20));
+    }
+
+    #[test]
+    fn of_looks_with_as_much_the_one_with_most_in_use_is_the_peak() {
+        let look = |tick, resident, live: u64| {
+            let part = Part { live: live << 20, ..part(What::Malloc, "", resident) };
+            Resident { tick: Tick(tick), parts: vec![part], ..Resident::default() }
+        };
+        let of = |looks: [Resident; 3]| fullest(looks.into()).unwrap().tick.0;
+        assert_eq!(of([look(1, 99, 90), look(2, 100, 2), look(3, 50, 50)]), 1);
+        assert_eq!(of([look(1, 90, 90), look(2, 100, 2), look(3, 50, 50)]), 2);
     }
 
     #[test]

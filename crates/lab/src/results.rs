@@ -4,6 +4,7 @@
 //! `None`, never zero. JSON carries [`SCHEMA_VERSION`]; Parquet has the same columns.
 
 mod document;
+mod held;
 mod output;
 mod paged;
 mod parquet;
@@ -11,6 +12,7 @@ mod parquet;
 pub use document::{
     Circumstances, Document, MachineFacts, ProcessFacts, Refused, TraceFacts, write_json,
 };
+pub use held::{Held, Keeper, Moment};
 pub use output::{Output, OutputError};
 pub use paged::{Causes, CausesPoint, Changed, Paged};
 pub use parquet::write_parquet;

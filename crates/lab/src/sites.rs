@@ -34,6 +34,9 @@ use freehold_trace::{Damage, ProcessId, ProcessInfo, ReadError, StackId, Stacks,
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What stands for the function where there is no call stack.
+pub const NO_STACK: &str = "(no call stack)";
+
 /// A place that allocates.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Site {
@@ -66,6 +69,12 @@ impl Site {
     /// Function and line as they are printed: `grow (cache.cc:12)`.
     pub fn text(&self) -> String {
         text(&self.function, self.place.as_deref())
+    }
+
+    /// The module whose functions have no names, if this is one of those.
+    pub fn nameless(&self) -> Option<&str> {
+        let module = self.module.as_deref()?;
+        self.function.strip_prefix(module)?.starts_with("+0x").then_some(module)
     }
 
     /// The most that it held at the end of any moment, or at the peak.
@@ -161,6 +170,12 @@ impl SitesOf {
             let Function { name, place: at, module } = self.0.function(number);
             (name, at, module) == (&place.function, &place.place, &place.module)
         })
+    }
+
+    /// Function and line of a site.
+    pub(crate) fn text(&self, number: u32) -> String {
+        let function = self.0.function(number);
+        text(&function.name, function.place.as_deref())
     }
 
     /// Whose stack it is.

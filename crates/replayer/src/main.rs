@@ -6,6 +6,7 @@
 //! freehold-replayer baseline                     memory of this program before the first event
 //! freehold-replayer time    TOUCH LIMIT          the timing run: no clocks, no accounts
 //! freehold-replayer latency TOUCH LIMIT          a clock around each call, and the timeline
+//! freehold-replayer place   TOUCH LIMIT          where each object lies that lives at the end
 //! ```
 //!
 //! One invariant: **only events reach the tested malloc.** This is why there is no Rust `fn main`:
@@ -60,6 +61,7 @@ extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
         "baseline" => run::baseline(),
         "time" => run::run(settings(run::Pass::Time, word(2), word(3))),
         "latency" => run::run(settings(run::Pass::Latency, word(2), word(3))),
+        "place" => run::run(settings(run::Pass::Place, word(2), word(3))),
         _ => sys::fatal(format_args!("started by hand; use `freehold replay`")),
     }
     sys::exit(0)

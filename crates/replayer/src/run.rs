@@ -23,6 +23,8 @@ pub enum Pass {
     Time,
     /// The latency of each call, and the timeline.
     Latency,
+    /// The addresses of the objects that live at the end.
+    Place,
 }
 
 /// What the parent asked for.
@@ -79,6 +81,9 @@ pub fn run(settings: Settings) {
     if settings.pass == Pass::Latency {
         print_latencies(world, &grain, calibration.ticks_per_second(), &mut output);
         print_timeline(world, anonymous, &mut output);
+    }
+    if settings.pass == Pass::Place {
+        print_objects(world, &mut output);
     }
     output.line(format_args!("done"));
 }
@@ -164,6 +169,16 @@ fn print_latencies(
         let calls: u64 = world.latencies.iter().map(|one| one.in_bucket(bucket)).sum();
         if calls > 0 {
             output.line(format_args!("bucket {bucket} {calls}"));
+        }
+    }
+}
+
+/// Threads that wait for their end have left their slots alone since their last operation.
+fn print_objects(world: &World, output: &mut Output) {
+    for (number, slot) in world.slots.iter().enumerate() {
+        let address = slot.address().addr();
+        if address != 0 {
+            output.line(format_args!("object {number} {address}"));
         }
     }
 }

@@ -1,10 +1,11 @@
-//! A trace in the formats of others: CSV, Parquet; by call stack: pprof, collapsed stacks, speedscope.
+//! A trace in the formats of others: CSV, Parquet; by call stack: pprof, collapsed stacks, speedscope; both: heaptrack.
 //!
 //! Invariant: streaming; memory is a batch of rows (CSV, Parquet), or the live objects and the stacks that differ.
 //! CSV and Parquet have the same columns, see [`row`].
 
 mod csv;
 mod flame;
+mod heaptrack;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pprof;
@@ -13,6 +14,7 @@ mod samples;
 
 pub use csv::csv;
 pub use flame::{collapsed, speedscope};
+pub use heaptrack::heaptrack;
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
 pub use pprof::pprof;

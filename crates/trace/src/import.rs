@@ -18,6 +18,7 @@ use crate::export::Control;
 use crate::header::Header;
 use crate::namer::Anomalies;
 use crate::partial;
+use crate::stacks::Stacks;
 use crate::writer::{Summary, Writer};
 use lines::{Line, Lines};
 use scribe::Scribe;
@@ -210,7 +211,7 @@ pub fn import(
         return Err(ImportError::Nothing { path, format, lines: tale.lines, line, problem });
     }
     let anomalies = scribe.anomalies();
-    let summary = scribe.finish(tale.command)?;
+    let summary = scribe.finish(tale.command, &tale.stacks)?;
     Ok(Imported {
         format,
         summary,
@@ -245,6 +246,7 @@ fn header(format: Source) -> Header {
             "heaptrack records no threads, alignments or families of functions: all calls are \
              malloc's, in one thread; a realloc is a free and an allocation",
             "heaptrack's times are steps of its timer (10 ms), so lifetimes below that are not known",
+            "heaptrack does not say where modules lay: what has no name is shown with its address",
             "an interpreted heaptrack file does not say which of several objects of one size and \
              call stack was freed: the youngest is taken",
         ],
@@ -275,6 +277,14 @@ trait Format {
     fn command(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// The call stacks, if the source has them.
+    fn stacks(self) -> Stacks
+    where
+        Self: Sized,
+    {
+        Stacks::default()
+    }
 }
 
 /// What came of reading the lines.
@@ -285,6 +295,7 @@ struct Tale {
     malformed: u64,
     first_malformed: Vec<Malformed>,
     command: Vec<String>,
+    stacks: Stacks,
 }
 
 impl Tale {
@@ -342,5 +353,6 @@ fn translate(
         }
     }
     tale.command = format.command();
+    tale.stacks = format.stacks();
     Ok(tale)
 }

@@ -1,7 +1,10 @@
 //! Exports say what the trace says.
 
 use flate2::read::GzDecoder;
-use freehold_trace::export::{Control, ExportError, collapsed, csv, pprof, row, speedscope};
+use freehold_trace::export::{
+    Control, ExportError, collapsed, csv, heaptrack, pprof, row, speedscope,
+};
+use freehold_trace::import;
 use freehold_trace::*;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -118,6 +121,8 @@ fn a_full_disk_is_an_error_of_every_format() {
     is_full(pprof(trace.header(), &[], &bare, &mut records(), 23, &mut Full(100), &mut control));
     is_full(collapsed(&[], &bare, &mut records(), 23, &mut Full(10), &mut control));
     is_full(speedscope(&[], &bare, &mut records(), 23, &mut Full(100), &mut control));
+    let head = trace.header();
+    is_full(heaptrack(head, &[], &bare, &mut records(), 23, &mut Full(10), &mut control));
     #[cfg(feature = "parquet")]
     is_full(export::parquet(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
 }
@@ -177,4 +182,31 @@ fn stacks_are_told_with_functions_files_and_lines() {
     for text in ["grow;", "app.c", "(no call stack)"] {
         assert!(raw.windows(text.len()).any(|window| window == text.as_bytes()), "{text}");
     }
+}
+
+/// The export read back by our own importer.
+#[test]
+fn a_heaptrack_file_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = stacked(folder.path());
+    let (stacks, processes) = (trace.stacks().unwrap().0, trace.processes());
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut file = Vec::new();
+    let mut records = trace.records().unwrap();
+    let head = trace.header();
+    heaptrack(head, processes, &stacks, &mut records, 4, &mut file, &mut control).unwrap();
+    let (from, to) = (folder.path().join("h.zst"), folder.path().join("back.fht"));
+    std::fs::write(&from, file).unwrap();
+    let imported = import::import(&from, &to, None, &mut control).unwrap();
+    assert_eq!((imported.malformed, imported.cut_short), (0, false));
+    let back = Trace::open(&to).unwrap();
+    let mut text = Vec::new();
+    let (stacks, processes) = (back.stacks().unwrap().0, back.processes());
+    let mut records = back.records().unwrap();
+    collapsed(processes, &stacks, &mut records, 4, &mut text, &mut control).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "(no call stack) 100\nmain;grow: 200\n");
+    let frame = stacks.frames().iter().find(|frame| frame.calls[0].function == "main").unwrap();
+    assert_eq!((frame.calls[0].file.as_deref(), frame.calls[0].line), (Some("app.c"), Some(7)));
+    assert_eq!(stacks.modules()[0].path, "/opt/app");
+    assert_eq!(as_csv(&back).lines().count(), 5, "four events and the heads");
 }

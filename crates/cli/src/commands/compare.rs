@@ -7,13 +7,15 @@ use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, WhichStacks};
 use freehold_lab::answer::{self, Answer, Program, Tried};
 use freehold_lab::compare::Found;
+use freehold_lab::held;
 use freehold_lab::malloc::Settings;
 use freehold_lab::profile::{self, Figures};
-use freehold_lab::real::INSTALL_HELP;
+use freehold_lab::real::{self, Allocator, INSTALL_HELP};
 use freehold_lab::report::{HeatMap, Story};
 use freehold_lab::resident::{self, WhatThereIs};
-use freehold_lab::results::{Document, Output, ProcessFacts, write_json};
+use freehold_lab::results::{Document, Held, Output, ProcessFacts, write_json};
 use freehold_lab::selection::Selection;
+use freehold_lab::simulate;
 use freehold_lab::sites::{self, Sites};
 use freehold_lab::trial;
 use freehold_trace::{Ending, ProcessId, Trace};
@@ -205,8 +207,54 @@ fn examine(
         return Ok(None);
     };
     drop(bar);
+    if held::matters(&sites) {
+        let Some(held) = held_pages(trace, &found, (selection, args), interrupted)? else {
+            return Ok(None);
+        };
+        found.document.held = held;
+    }
     let tried = try_advice(trace, &found, &sites, (selection, args), interrupted)?;
     Ok(tried.map(|tried| Examined { found, figures, there, sites: Some(sites), tried }))
+}
+
+/// Who holds pages for few bytes, under everything that could replay the program; `None` when interrupted.
+fn held_pages(
+    trace: &Trace,
+    found: &Found,
+    (selection, args): (&Selection, &Args),
+    interrupted: &AtomicBool,
+) -> Result<Option<Vec<Held>>> {
+    let _bar = ui::Progress::new("looking who holds pages");
+    let process = ProcessId(found.document.trace.process);
+    let whole = |name: &str| {
+        found.document.results.iter().any(|outcome| outcome.name == name && outcome.failures == 0)
+    };
+    let allocators = selection.allocators.iter().filter(|one| whole(&one.name)).cloned();
+    let allocators: Vec<Allocator> = allocators.collect();
+    let replayer = embedded::REPLAYER.unpack()?;
+    let options = real::Options { limit: args.how.limit, ..real::Options::default() };
+    let survey = simulate::survey(trace, process, &mut |_, _| (), interrupted);
+    let settings = Settings { limit: args.how.limit, ..Settings::default() };
+    let plan = |malloc| held::Plan {
+        trace,
+        process,
+        allocators: &allocators,
+        replayer: &replayer,
+        options: &options,
+        malloc,
+    };
+    let held = match survey {
+        Ok(survey) => {
+            let malloc = selection.malloc.then_some((&survey, &settings));
+            held::held(&plan(malloc), interrupted)
+        }
+        Err(error) => Err(error.into()),
+    };
+    match held {
+        Ok(held) => Ok(Some(held)),
+        Err(error) if error.is_interruption() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Replays what the advice about sites would change, on the usual allocator where that was measured; `None` when interrupted.
@@ -252,7 +300,9 @@ fn answer_of(trace: &Trace, examined: &Examined) -> Answer {
         ticks_are_events: trace.header().ticks_are_events,
         tried: &examined.tried,
     };
-    Answer::of_comparison(Some(program), results, facts.seconds)
+    let mut answer = Answer::of_comparison(Some(program), results, facts.seconds);
+    answer.add_held(&examined.found.document.held);
+    answer
 }
 
 fn page(

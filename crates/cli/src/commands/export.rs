@@ -4,14 +4,16 @@ use crate::ui::{self, WrongCommandLine};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use freehold_lab::results::Output;
-use freehold_trace::export::{Control, ExportError, collapsed, csv, parquet, pprof, speedscope};
+use freehold_trace::export::{
+    Control, ExportError, collapsed, csv, heaptrack, parquet, pprof, speedscope,
+};
 use freehold_trace::{Damage, ProcessId, Records, Stacks, Trace};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// Write a trace as Parquet, CSV, pprof, collapsed stacks or for speedscope.
+/// Write a trace as Parquet, CSV, pprof, collapsed stacks, for speedscope or for heaptrack.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold export app.fht -o app.parquet
@@ -19,6 +21,7 @@ use std::sync::atomic::AtomicBool;
   freehold export app.fht --format pprof -o app.pb.gz && pprof -http=: app.pb.gz
   freehold export app.fht --format collapsed -o - | flamegraph.pl > app.svg
   freehold export app.fht -o app.speedscope.json
+  freehold export app.fht -o app.zst && heaptrack_print app.zst
 
 parquet and csv: a row an event, in the order of time, with the columns
   tick, seconds, process, thread,
@@ -34,7 +37,9 @@ pprof: alloc_objects, alloc_space, inuse_objects and inuse_space (live at the
   end) of each call stack, with files and lines.
 collapsed: a line a stack, outermost function first, and the bytes it allocated.
 speedscope: two profiles, bytes allocated and bytes in use at the end.
-  In these three a trace without call stacks has process, thread, family of
+heaptrack: every event with its call stack, for heaptrack_gui and
+  heaptrack_print; of several processes as if they were one.
+  In pprof, collapsed and speedscope a trace without call stacks has process, thread, family of
   functions and size class instead.
 
 Exit status: 0 all was exported; 1 the trace is damaged (what is sound was
@@ -42,7 +47,7 @@ exported) or the export failed (then nothing is left); 2 a wrong command line.")
 pub struct Args {
     /// The trace.
     trace: PathBuf,
-    /// The format [default: by the ending of the output, .parquet, .csv, .pb.gz, .collapsed or .speedscope.json].
+    /// The format [default: by the ending of the output, .parquet, .csv, .pb.gz, .collapsed, .speedscope.json or .zst (heaptrack)].
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Where to write; `-` is standard output.
@@ -66,13 +71,15 @@ enum Format {
     Collapsed,
     /// For speedscope.
     Speedscope,
+    /// For heaptrack's viewers, zstd-compressed.
+    Heaptrack,
 }
 
 /// Exports.
 pub fn run(args: Args) -> Result<ExitCode> {
     let format = args.format.map_or_else(|| by_ending(&args.output), Ok)?;
     let to_stdout = args.output == Path::new("-");
-    let is_text = !matches!(format, Format::Parquet | Format::Pprof);
+    let is_text = !matches!(format, Format::Parquet | Format::Pprof | Format::Heaptrack);
     if to_stdout && !is_text && io::stdout().is_terminal() {
         bail!("this format is not text; name a file with -o, or send it into a pipe");
     }
@@ -105,6 +112,7 @@ fn by_ending(output: &Path) -> Result<Format> {
         (".pprof", Format::Pprof),
         (".collapsed", Format::Collapsed),
         (".speedscope.json", Format::Speedscope),
+        (".zst", Format::Heaptrack),
     ];
     let found = endings.iter().find(|(ending, _)| name.ends_with(ending));
     let unknown = || {
@@ -151,6 +159,9 @@ impl Work<'_> {
             }
             Format::Speedscope => {
                 speedscope(processes, &self.stacks, records, expected, out, &mut control)
+            }
+            Format::Heaptrack => {
+                heaptrack(header, processes, &self.stacks, records, expected, out, &mut control)
             }
         }?;
         out.flush().map_err(ExportError::Write)

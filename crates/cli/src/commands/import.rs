@@ -21,7 +21,8 @@ heaptrack  what heaptrack leaves on disk (.zst, .gz or neither), interpreted or
            raw (--raw). It has no threads, alignments or families of functions;
            its times are steps of 10 ms. An interpreted file does not say which
            of several objects of one size and call stack was freed: the
-           youngest is taken.
+           youngest is taken. It keeps its call stacks (a raw one's have no
+           names, and are left out).
 mtrace     what glibc's mtrace() writes. It has no times, threads or alignments:
            a tick of the trace is then one event.
 workload   a .wl of glibc's malloc trace utilities (trace2wl). It has threads and

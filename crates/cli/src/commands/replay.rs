@@ -235,6 +235,10 @@ pub fn print(document: &Document, trace: &Path, answer: &Answer) -> io::Result<(
         writeln!(out, "{others}")?;
     }
     write!(out, "\n{}", report::tables(&document.results, colour, columns))?;
+    let held = report::held(&document.held, colour, columns);
+    if !held.is_empty() {
+        write!(out, "\n{held}")?;
+    }
     out.flush()
 }
 

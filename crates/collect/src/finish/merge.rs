@@ -28,6 +28,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Less free memory of malloc's is nobody's.
 const LEAST_FREE: u64 = 1 << 20;
+/// Most stacks of which a look tells the pages that they keep.
+const MOST_KEPT: usize = 64;
 /// Events between two words of progress.
 const PROGRESS_EVENTS: u64 = 1 << 16;
 
@@ -430,6 +432,7 @@ impl<'a> Merge<'a> {
                 Some(space) => kept::kept(blocks(namer, space, process)),
                 None => Vec::new(),
             };
+            let kept = kept.into_iter().take(MOST_KEPT).collect();
             let tick = Tick(look.tick.saturating_sub(self.plan.origin));
             let sample = Resident { tick, at_end: look.at_end, parts, kept };
             if let Some(info) = self.infos.get_mut(&process) {

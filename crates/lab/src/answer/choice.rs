@@ -17,7 +17,7 @@ const LEAST_BYTES: f64 = 4194304.0;
 /// Least part of the time that the program took.
 const LEAST_TIME: f64 = 0.02;
 /// What programs use that choose nothing.
-const USUAL: [&str; 2] = ["glibc", "system"];
+pub(super) const USUAL: [&str; 2] = ["glibc", "system"];
 
 /// From the least to the most that runs gave.
 pub type Interval = (f64, f64);

@@ -11,7 +11,7 @@
 
 use super::{Sentence, named, outside, sentence};
 use crate::human;
-use crate::sites::{BRIEF, Counts, Site, Sites, Trend};
+use crate::sites::{BRIEF, Counts, NO_STACK, Site, Sites, Trend};
 use crate::trial::{Change, Trial};
 
 /// Least part of the peak for which memory is a defect.
@@ -77,7 +77,7 @@ pub(super) struct Finding {
 pub(super) fn find(sites: &Sites, ticks_are_events: bool) -> Vec<Finding> {
     let ns = (!ticks_are_events).then_some(sites.seconds * 1e9);
     let mut found = outside::find(sites);
-    for site in &sites.sites {
+    for site in sites.sites.iter().filter(|site| site.function != NO_STACK) {
         let all = [of_memory(site, sites), of_time(site, sites, ns)];
         let finding = |(defect, weight)| Finding {
             weight,

@@ -7,7 +7,7 @@ use super::defects::Finding;
 use super::{Sentence, called_by, sentence};
 use crate::human;
 use crate::resident::in_words;
-use crate::sites::{Outside, Site, Sites, Trend};
+use crate::sites::{NO_STACK, Outside, Site, Sites, Trend};
 use freehold_trace::What;
 
 /// Least part of what is in memory, files excepted.
@@ -58,7 +58,8 @@ pub(super) fn holders(sites: &Sites) -> Vec<(u64, Sentence)> {
 /// What is wrong.
 pub(super) fn find(sites: &Sites) -> Vec<Finding> {
     let found = |out| zeroes(out, sites).or_else(|| leak(out, sites)).or_else(|| heap(out, sites));
-    sites.outside.iter().filter_map(found).collect()
+    // Nobody can be told to change what nobody is known to have mapped.
+    sites.outside.iter().filter(|out| out.name != NO_STACK).filter_map(found).collect()
 }
 
 fn part(sites: &Sites, bytes: u64) -> f64 {
@@ -130,7 +131,12 @@ fn heap(out: &Outside, sites: &Sites) -> Option<Finding> {
 
 /// The site, or "V8's own heap".
 fn name(out: &Outside) -> String {
-    if out.what == What::Runtime { in_words(out.what, &out.name) } else { out.name.clone() }
+    match out.what {
+        What::Runtime => in_words(out.what, &out.name),
+        // A look keeps the stacks with most, and the sum of the others.
+        _ if out.name == NO_STACK => "What many other calls mapped".into(),
+        _ => out.name.clone(),
+    }
 }
 
 fn callers(out: &Outside) -> String {

@@ -1,7 +1,7 @@
 //! Answers about programs made by hand.
 
 use super::*;
-use crate::sites::{Counts, Trend};
+use crate::sites::{Counts, NO_STACK, Trend};
 use freehold_trace::{Part, ProcessId, Resident, Tick, What};
 
 fn site(function: &str, counts: Counts, peak: u64) -> Site {
@@ -155,4 +155,33 @@ fn spread_memory_is_nobodys() {
         plain(&who_of(&sites(many))[0]),
         "Nobody in particular: 100 sites hold malloc's peak, none more than 1.0 % of it."
     );
+}
+
+#[test]
+fn nobody_is_told_to_change_what_nobody_is_known_to_have_made() {
+    let mapped = |name: &str| crate::sites::Outside {
+        what: What::Mapped,
+        name: name.into(),
+        resident_bytes: 100 << 20,
+        trend: Trend::Growing,
+        ..Default::default()
+    };
+    let with = |name| Sites {
+        whole_bytes: 200 << 20,
+        outside: vec![mapped(name)],
+        ..sites(vec![Site { trend: Trend::Growing, ..site(NO_STACK, holds(50 << 20), 50 << 20) }])
+    };
+    assert_eq!(said(&with(NO_STACK)), [] as [String; 0]);
+    assert_eq!(
+        plain(&who_of(&with(NO_STACK))[0]),
+        "What many other calls mapped has 100 MiB in memory, 50.0 % of all but files."
+    );
+    assert_eq!(said(&with("grow_heap")).len(), 1);
+}
+
+#[test]
+fn a_module_without_names_is_said_to_be_stripped() {
+    let stripped = Site { module: Some("app".into()), ..site("app+0x77", holds(1 << 20), 1 << 20) };
+    let told = who_of(&sites(vec![stripped]));
+    assert!(plain(told.last().unwrap()).starts_with("app is stripped: with its debug package"));
 }

@@ -284,6 +284,14 @@ impl<'a> Engine<'a> {
         self.events
     }
 
+    /// Where each object lies, and its bytes.
+    pub fn places(&self) -> super::Places {
+        self.objects
+            .all()
+            .map(|(id, object)| (id, object.block.addr() as u64, object.size))
+            .collect()
+    }
+
     /// What was found.
     pub fn finish(mut self) -> Outcome {
         let last = self.sample();

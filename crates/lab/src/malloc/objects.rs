@@ -28,6 +28,12 @@ impl Objects {
         *self.0.get(id.0 as usize)?
     }
 
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = (ObjectId, Object)> {
+        let objects = self.0.iter().enumerate();
+        objects.filter_map(|(id, object)| object.map(|object| (ObjectId(id as u32), object)))
+    }
+
     /// Gives the id to an object.
     pub fn set(&mut self, id: ObjectId, object: Object) {
         let index = id.0 as usize;

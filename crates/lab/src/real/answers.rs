@@ -30,6 +30,8 @@ pub(super) struct Answer {
     pub(super) peak_anonymous: Option<u64>,
     pub(super) failed: u64,
     pub(super) latencies: Latencies,
+    /// Places in the table of objects that hold one at the end, and its address; only where that was asked for.
+    pub(super) objects: Vec<(u32, u64)>,
     /// In the order of events; `used` still includes the replayer's own memory.
     pub(super) timeline: Vec<Point>,
 }
@@ -118,6 +120,10 @@ impl Answer {
                 let bucket = Bucket(number(words.next())?);
                 self.latencies.buckets.push((bucket, number(words.next())?));
             }
+            "object" => {
+                let mut words = rest.split(' ');
+                self.objects.push((number(words.next())?, number(words.next())?));
+            }
             "point" => self.timeline.push(point(rest)?),
             _ => {}
         }
@@ -142,12 +148,13 @@ mod tests {
     #[test]
     fn a_whole_answer() {
         let text = "wall_ns 5\ncpu_ns 6\nfaults 7\nanonymous 4096\npeak_anonymous 8192\nfailed 1\n\
-                    bucket 3 10\nbucket 9 1\npoint 4 2000000000 30 20 4096\npoint 2 0 10 10 100\n\
+                    bucket 3 10\nbucket 9 1\nobject 7 4112\npoint 4 2000000000 30 20 4096\npoint 2 0 10 10 100\n\
                     point 4 2000000000 30 20 5000\nsomething new\ndone\n";
         let answer = Answer::parse(text).unwrap();
         assert_eq!((answer.wall_ns, answer.cpu_ns, answer.faults), (5, 6, 7));
         assert_eq!((answer.anonymous, answer.peak_anonymous, answer.failed), (4096, Some(8192), 1));
         assert_eq!(answer.latencies.buckets, [(Bucket(3), 10), (Bucket(9), 1)]);
+        assert_eq!(answer.objects, [(7, 4112)]);
         let points: Vec<_> = answer.timeline.iter().map(|p| (p.events, p.used)).collect();
         assert_eq!(points, [(2, 100), (4, 5000)]);
         assert_eq!(answer.timeline[1].seconds, 2.0);

@@ -109,6 +109,11 @@ impl<'a> Launcher<'a> {
         self.replay(allocator, "latency")
     }
 
+    /// A run that tells where its objects lie at the end.
+    pub(super) fn place(&self, allocator: &Allocator) -> Result<Answer, Failure> {
+        self.replay(allocator, "place")
+    }
+
     fn replay(&self, allocator: &Allocator, pass: &str) -> Result<Answer, Failure> {
         self.answer(allocator, &[pass, self.touch.word(), &self.limit.to_string()])
     }

@@ -169,6 +169,14 @@ impl Preparation {
         })
     }
 
+    /// Places in the replayer's table of the objects that live now, their numbers and sizes.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (u32, ObjectId, u64)> {
+        let objects = self.objects.iter().enumerate();
+        objects.filter_map(|(id, object)| {
+            object.map(|object| (object.slot.0, ObjectId(id as u32), object.size))
+        })
+    }
+
     /// Ends all streams and writes the head.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 use super::html::Cell;
 use crate::answer::choice::{self, Interval};
 use crate::human;
-use crate::results::{Causes, Kind, Outcome, Paged};
+use crate::results::{Causes, Held, Kind, Moment, Outcome, Paged};
 
 /// A column: its head, how a cell is written, and what of it is compared (lower is better).
 struct Column {
@@ -172,6 +172,66 @@ impl Ranking {
     }
 }
 
+/// Sites told of each moment,
+const MOST_KEEPERS: usize = 3;
+/// and least bytes of pages that they keep under some allocator.
+const LEAST_KEPT: u64 = 64 << 10;
+
+impl Ranking {
+    /// Who holds pages: a row for each site and moment, a column for each allocator; `None` where that was not asked.
+    pub fn of_held(held: &[Held]) -> Option<Self> {
+        let mut allocators: Vec<&str> = Vec::new();
+        let mut moments: Vec<Moment> = Vec::new();
+        for held in held {
+            if !allocators.contains(&held.allocator.as_str()) {
+                allocators.push(&held.allocator);
+            }
+            if !moments.contains(&held.moment) {
+                moments.push(held.moment);
+            }
+        }
+        let mut rows = Vec::new();
+        for moment in moments {
+            let then: Vec<&Held> = held.iter().filter(|held| held.moment == moment).collect();
+            rows.extend(keepers(&then).into_iter().map(|site| row_of(&site, &then, &allocators)));
+        }
+        let heads = ["site", "moment", "alive"].into_iter().chain(allocators).map(String::from);
+        (!rows.is_empty()).then(|| Self {
+            caption: "Pages held for few bytes",
+            heads: heads.collect(),
+            rows,
+        })
+    }
+}
+
+/// The sites that keep most under any allocator.
+fn keepers(then: &[&Held]) -> Vec<String> {
+    let mut all: Vec<(u64, &str)> = Vec::new();
+    for keeper in then.iter().flat_map(|held| &held.sites) {
+        match all.iter_mut().find(|known| known.1 == keeper.site) {
+            Some(known) => known.0 = known.0.max(keeper.pages),
+            None => all.push((keeper.pages, &keeper.site)),
+        }
+    }
+    all.retain(|(pages, _)| *pages >= LEAST_KEPT);
+    all.sort_by(|a, b| b.cmp(a));
+    all.iter().take(MOST_KEEPERS).map(|(_, site)| (*site).to_owned()).collect()
+}
+
+fn row_of(site: &str, then: &[&Held], allocators: &[&str]) -> Vec<Cell> {
+    let of = |name: &&str| then.iter().find(|held| held.allocator == **name)?.of(site);
+    let live = allocators.iter().filter_map(of).map(|keeper| keeper.live).max().unwrap_or(0);
+    let moment = then.first().map_or("", |held| held.moment.name());
+    let pages: Vec<u64> =
+        allocators.iter().map(|name| of(name).map_or(0, |keeper| keeper.pages)).collect();
+    let least = pages.iter().min().copied().unwrap_or(0);
+    let differ = pages.iter().any(|pages| *pages != least);
+    let cell =
+        |pages: &u64| Cell { best: differ && *pages == least, ..Cell::text(human::bytes(*pages)) };
+    let told = [site, moment, &human::bytes(live)].map(Cell::text);
+    told.into_iter().chain(pages.iter().map(cell)).collect()
+}
+
 /// Who failed comes last; then allocators by time, policies by memory; then by name.
 fn order(a: &Outcome, b: &Outcome, kind: Kind) -> std::cmp::Ordering {
     let time = |o: &Outcome| o.seconds.unwrap_or(f64::MAX);
@@ -213,7 +273,7 @@ impl Best {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Spread;
+    use crate::results::{Keeper, Spread};
 
     fn policy(name: &str, peak_memory: u64, failures: u64) -> Outcome {
         Outcome { name: name.into(), peak_memory, failures, ..Outcome::default() }
@@ -244,6 +304,38 @@ mod tests {
             ranking.rows[0][1].best
         };
         assert_eq!((found(1.04), found(1.5)), (false, true));
+    }
+
+    #[test]
+    fn of_pages_held_each_site_has_a_row_for_each_moment() {
+        let held = |allocator: &str, moment, sites: &[(&str, u64)]| Held {
+            allocator: allocator.into(),
+            moment,
+            sites: sites
+                .iter()
+                .map(|&(site, pages)| Keeper { site: site.into(), live: 1024, pages })
+                .collect(),
+            ..Held::default()
+        };
+        let ranking = Ranking::of_held(&[
+            held("glibc", Moment::Lowest, &[("a", 2 << 20), ("b", 1 << 20), ("c", 4096)]),
+            held("mimalloc", Moment::Lowest, &[("b", 3 << 20)]),
+            held("glibc", Moment::End, &[]),
+        ])
+        .unwrap();
+        assert_eq!(ranking.heads, ["site", "moment", "alive", "glibc", "mimalloc"]);
+        let rows: Vec<Vec<&str>> = ranking
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.as_str()).collect())
+            .collect();
+        let told = [
+            ["b", "lowest", "1.00 KiB", "1.00 MiB", "3.00 MiB"],
+            ["a", "lowest", "1.00 KiB", "2.00 MiB", "0 B"],
+        ];
+        assert_eq!(rows, told);
+        assert_eq!([ranking.rows[0][3].best, ranking.rows[0][4].best], [true, false]);
+        assert!(Ranking::of_held(&[held("glibc", Moment::End, &[])]).is_none());
     }
 
     #[test]

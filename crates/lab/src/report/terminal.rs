@@ -3,7 +3,7 @@
 use super::html::Cell;
 use super::ranking::Ranking;
 use crate::answer::{Answer, Phrase};
-use crate::results::{Kind, Outcome};
+use crate::results::{Held, Kind, Outcome};
 use std::ops::Range;
 
 /// Widest a line gets.
@@ -27,6 +27,12 @@ pub fn tables(outcomes: &[Outcome], colour: bool, columns: usize) -> String {
     let rankings: Vec<_> = kinds.iter().filter_map(|kind| Ranking::of(outcomes, *kind)).collect();
     let columns = columns.min(MOST_COLUMNS);
     rankings.iter().map(|ranking| table(ranking, colour, columns)).collect::<Vec<_>>().join("\n")
+}
+
+/// Who holds pages for few bytes under each allocator; empty where that was not asked.
+pub fn held(held: &[Held], colour: bool, columns: usize) -> String {
+    let columns = columns.min(MOST_COLUMNS);
+    Ranking::of_held(held).map_or(String::new(), |ranking| table(&ranking, colour, columns))
 }
 
 /// The answer: each heading once, its sentences beside it in lines that fit, each sentence on a line of its own.

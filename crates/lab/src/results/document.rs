@@ -4,7 +4,7 @@
 //! options, so two such files of one trace are equal byte for byte. Machine facts and the time the
 //! simulation took stand in [`Circumstances`], a second file beside it.
 
-use super::{Outcome, SCHEMA_VERSION, Timing};
+use super::{Held, Outcome, SCHEMA_VERSION, Timing};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
@@ -19,6 +19,9 @@ pub struct Document {
     pub limit: Option<u64>,
     /// One for each policy or allocator, in the order asked for.
     pub results: Vec<Outcome>,
+    /// Who holds pages for few bytes, by moment and allocator, where that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// What asked for but not replayed, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refused>,
@@ -141,7 +144,7 @@ impl Document {
     /// A document of this version.
     pub fn new(trace: TraceFacts, limit: Option<u64>) -> Self {
         let schema_version = SCHEMA_VERSION;
-        Self { schema_version, trace, limit, results: Vec::new(), refused: Vec::new() }
+        Self { schema_version, trace, limit, ..Self::default() }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Which function of a call stack is the site: the innermost that the programmer wrote.
 //!
-//! Four kinds of functions are folded into the one that called them:
+//! Five kinds of functions are folded into the one that called them:
 //! those that allocate by name (`malloc`, `operator new`); those whose name ends like one (`xmalloc`, `g_realloc`,
 //! `strdup`); those of the standard libraries of C++ and Rust (by their names, `std::`, `alloc::`, `core::`, or their source files), which are templates in the
 //! program's own code;
-//! and everything in the C and C++ libraries' files and the loader. Where nothing else is on the stack, the
+//! everything in the C and C++ libraries' files and the loader; and functions without a name that one which allocates calls
+//! (`sqlite3Malloc` → `libsqlite3.so.0+0xa7504` → `malloc`). Where nothing else is on the stack, the
 //! innermost function that does not allocate by name is the site.
 //!
 //! Invariant: a node of the trie has the site of its caller unless its own frame has one, so one pass over the nodes knows all.
@@ -38,7 +39,7 @@ const STANDARD_FILES: [&str; 2] = ["/include/c++/", "/rustc/"];
 /// Where programs and threads begin, in the program's own file.
 const BEGINNINGS: [&str; 2] = ["_start", "_init"];
 /// Beginnings of file names of the libraries whose callers count.
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 10] = [
     "libc.so",
     "libc-2",
     "libstdc++.so",
@@ -48,6 +49,7 @@ const LIBRARIES: [&str; 9] = [
     "libpthread",
     "ld-linux",
     "libfreehold_",
+    "libheaptrack_",
 ];
 
 /// How little of a site a function is.
@@ -140,7 +142,7 @@ impl Folding {
     /// Folds all stacks.
     pub(super) fn new(stacks: &Stacks) -> Folding {
         let mut numbers: FxHashMap<Function, u32> = FxHashMap::default();
-        let mut sites = vec![Function { name: "(no call stack)".into(), ..Function::default() }];
+        let mut sites = vec![Function { name: super::NO_STACK.into(), ..Function::default() }];
         let mut of_frame = Vec::with_capacity(stacks.frames().len());
         for frame in stacks.frames() {
             of_frame.push(best(functions(stacks, frame)).map(|(rank, function)| {
@@ -153,11 +155,17 @@ impl Folding {
         }
         let mut of_node: Vec<Ranked> = Vec::with_capacity(stacks.len() + 1);
         of_node.push((Rank::Allocator, 0));
+        let mut is_allocators = vec![false; stacks.len() + 1];
         for node in 1..=stacks.len() as u32 {
             let (parent, frame) = stacks.node(StackId(node)).unwrap_or_default();
             let outer = of_node.get(parent.0 as usize).copied().unwrap_or((Rank::Allocator, 0));
             let own = (frame.0 as usize).checked_sub(1).and_then(|at| *of_frame.get(at)?);
+            let is_named = stacks.frame(frame).is_some_and(|frame| !frame.calls.is_empty());
+            let inside = !is_named && is_allocators[parent.0 as usize];
+            is_allocators[node as usize] =
+                inside || (is_named && own.is_some_and(|(rank, _)| rank == Rank::Allocator));
             of_node.push(match own {
+                _ if inside && outer.1 != 0 => outer,
                 // Of equals the inner one; but of functions that allocate the outer one.
                 Some(own) if own.0 < outer.0 || outer.1 == 0 => own,
                 Some(own) if own.0 == outer.0 && own.0 != Rank::Allocator => own,

@@ -20,9 +20,10 @@ fn stacks() -> Stacks {
     let main = stacks.add(StackId::NONE, frames[0]);
     let grow = stacks.add(main, frames[1]);
     let parse = stacks.add(main, frames[2]);
-    stacks.add(grow, new); // 4
+    let grown = stacks.add(grow, new); // 4
     stacks.add(parse, new); // 5
     stacks.add(main, bare); // 6
+    stacks.add(grown, bare); // 7
     stacks
 }
 
@@ -81,6 +82,14 @@ fn the_peak_is_split_by_site_whatever_came_after() {
     assert_eq!(peak[1].text(), "grow (app.cc:2)");
     let leaked = sites.most(|counts| counts.leaked_bytes);
     assert_eq!(names(&leaked, |s| s.counts.leaked_bytes), [("grow()", 200), ("app+0x77", 100)]);
+}
+
+#[test]
+fn what_has_no_name_and_is_called_by_an_allocator_is_the_allocators() {
+    let sites = found(&[alloc(0, 100, 7), alloc(1, 50, 6)]);
+    let peak = sites.most(|counts| counts.peak_bytes);
+    assert_eq!(names(&peak, |s| s.counts.peak_bytes), [("grow()", 100), ("app+0x77", 50)]);
+    assert_eq!((peak[0].nameless(), peak[1].nameless()), (None, Some("app")));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::error::WriteError;
 use crate::event::{Event, ProcessId, Record, Request, ThreadId, Tick};
 use crate::header::ProcessInfo;
 use crate::namer::{Anomalies, Namer};
+use crate::stacks::{StackId, Stacks};
 use crate::writer::{Summary, Writer};
 
 const PROCESS: ProcessId = ProcessId(0);
@@ -14,6 +15,8 @@ pub(super) struct Scribe {
     namer: Namer,
     /// Whose the next call is.
     thread: ThreadId,
+    /// Who makes the next allocation, where the source knows.
+    stack: StackId,
     /// The time of the next call, where the source has times.
     now: Option<Tick>,
     events: u64,
@@ -23,7 +26,8 @@ pub(super) struct Scribe {
 impl Scribe {
     pub(super) fn new(writer: Writer) -> Self {
         let (namer, thread) = (Namer::new(), ThreadId(0));
-        Self { writer, namer, thread, now: None, events: 0, error: None }
+        let stack = StackId::NONE;
+        Self { writer, namer, thread, stack, now: None, events: 0, error: None }
     }
 
     /// The calls that follow happen at this time. Time does not go back.
@@ -39,6 +43,11 @@ impl Scribe {
     /// The calls that follow are this thread's; until it is set, the main thread's.
     pub(super) fn set_thread(&mut self, thread: ThreadId) {
         self.thread = thread;
+    }
+
+    /// The allocations that follow are made there.
+    pub(super) fn set_stack(&mut self, stack: StackId) {
+        self.stack = stack;
     }
 
     pub(super) fn alloc(&mut self, address: u64, request: Request) {
@@ -70,10 +79,14 @@ impl Scribe {
     fn call(&mut self, name: impl FnOnce(&mut Namer, Tick, &mut dyn FnMut(Event))) {
         // Without times, a tick is an event.
         let tick = self.now.unwrap_or(Tick(self.events));
-        let Self { writer, namer, thread, events, error, .. } = self;
+        let Self { writer, namer, thread, stack, events, error, .. } = self;
         name(namer, tick, &mut |event| {
             let record = Record { tick, process: PROCESS, thread: *thread, event };
-            match writer.push(&record) {
+            let stack = match event {
+                Event::Alloc { .. } => *stack,
+                _ => StackId::NONE,
+            };
+            match writer.push_stacked(&record, stack) {
                 Ok(()) => *events += 1,
                 Err(refused) => *error = error.take().or(Some(refused)),
             }
@@ -92,7 +105,14 @@ impl Scribe {
         self.writer.abandon();
     }
 
-    pub(super) fn finish(mut self, command: Vec<String>) -> Result<Summary, WriteError> {
+    pub(super) fn finish(
+        mut self,
+        command: Vec<String>,
+        stacks: &Stacks,
+    ) -> Result<Summary, WriteError> {
+        if !stacks.is_empty() {
+            self.writer.stacks(stacks)?;
+        }
         self.writer.process(ProcessInfo { command, ..ProcessInfo::unseen(PROCESS) })?;
         self.writer.finish()
     }

@@ -68,6 +68,30 @@ fn heaptrack_as_it_leaves_on_disk() {
 }
 
 #[test]
+fn heaptrack_tells_who_called() {
+    let text = "v 10400 3\ns 8 /opt/app\ns 4 main\ns 6 a b.cc\ns 4 grow\ni 10 1 2 3 7\ni 20 1 4 3 9 2 3 8\n\
+                t 1 0\nt 2 1\nt 9 1\na 10 2\na 20 3\n+ 0\n+ 1\n";
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to.fht"));
+    std::fs::write(&from, text).unwrap();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &AtomicBool::new(false) };
+    let imported = import(&from, &to, None, &mut control).unwrap();
+    assert_eq!(imported.first_malformed[0].line, 10, "there is no place 9");
+    let trace = Trace::open(&to).unwrap();
+    let (stacks, _) = trace.stacks().unwrap();
+    let mut records = trace.records().unwrap();
+    let run = records.next_run().unwrap().unwrap();
+    let functions = |stack| {
+        let frames = stacks.walk(stack).filter_map(|frame| stacks.frame(frame));
+        let calls = frames.flat_map(|frame| &frame.calls);
+        calls.map(|call| format!("{} {:?}", call.function, call.line)).collect::<Vec<_>>()
+    };
+    assert_eq!(functions(run.stacks[0]), ["grow Some(9)", "main Some(8)", "main Some(7)"]);
+    assert_eq!(functions(run.stacks[1]), [] as [&str; 0], "of an unsound stack nothing is known");
+    assert_eq!(stacks.modules()[0].path, "/opt/app");
+}
+
+#[test]
 fn heaptrack_raw_names_addresses() {
     let raw =
         "v 10400 3\nX prog arg\nI 1000 10\nc 5\n+ 10 1 7f00\n+ 20 2 8f00\nc 9\n- 7f00\n- 1234\n";

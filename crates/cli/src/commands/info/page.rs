@@ -6,7 +6,7 @@ use freehold_lab::answer::{Answer, Program};
 use freehold_lab::human;
 use freehold_lab::profile::{Bucket, Figures, Point, ProcessProfile, Profile};
 use freehold_lab::report;
-use freehold_trace::{Begin, Ending, Header, ProcessInfo};
+use freehold_trace::{Begin, Ending, Header, ProcessId, ProcessInfo};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -61,7 +61,12 @@ pub fn page(path: &Path, shown: &Shown<'_>, style: Style) -> String {
     let Shown { profile, processes, sums, judged } = *shown;
     let mut page = Page { out: String::new(), style, header: &profile.header };
     let several = profile.processes > 1;
-    let name = judged.filter(|_| several).map(|judged| format!("P{}", judged.process.0));
+    let called = |id: ProcessId| {
+        let known = processes.iter().find(|profile| profile.process.id == id);
+        let name = known.and_then(|profile| profile.process.name()).unwrap_or("?");
+        format!("{name} (process {} of {})", id.0, profile.processes)
+    };
+    let name = judged.filter(|_| several).map(|judged| called(judged.process));
     page.heading_line(&path.display().to_string());
     if let Some(judged) = judged {
         page.answer(judged, name.as_deref());
@@ -73,9 +78,9 @@ pub fn page(path: &Path, shown: &Shown<'_>, style: Style) -> String {
     match processes {
         [judged, ..] if !sums => {
             if profile.processes > 1 {
-                let name = judged.process.name().unwrap_or("?");
+                let name = called(judged.process.id);
                 page.line(&clip(
-                    &format!("\nOf P{}, {name}, which has the most memory:", judged.process.id.0),
+                    &format!("\nOf {name}, which has the most memory:"),
                     style.columns,
                 ));
             }
