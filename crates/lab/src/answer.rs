@@ -83,12 +83,14 @@ impl Answer {
     pub fn of_program(program: Program<'_>) -> Answer {
         let found = program.sites.map(|sites| defects::find(sites, program.ticks_are_events));
         let seconds = program.sites.map_or(0.0, |sites| sites.seconds);
-        let advice = |finding: defects::Finding| {
+        let advice = |finding: defects::Finding| -> Option<Sentence> {
             let is_it = |tried: &&Tried| Some(&tried.trial) == finding.trial.as_ref();
-            let said = program.tried.iter().find(is_it).map(|tried| tried.sentence(seconds));
-            finding.advice.into_iter().chain(said.into_iter().flatten()).collect()
+            let Some(tried) = program.tried.iter().find(is_it) else { return Some(finding.advice) };
+            // What was tried and gave nothing is no advice.
+            let said = tried.sentence(seconds)?;
+            Some(finding.advice.into_iter().chain(said).collect())
         };
-        let mut todo: Vec<Sentence> = found.into_iter().flatten().map(advice).collect();
+        let mut todo: Vec<Sentence> = found.into_iter().flatten().filter_map(advice).collect();
         if todo.is_empty() && program.figures.calls.allocations() > 0 {
             todo.push(match program.sites {
                 Some(_) => keep_sites(),

@@ -185,3 +185,42 @@ fn a_module_without_names_is_said_to_be_stripped() {
     let told = who_of(&sites(vec![stripped]));
     assert!(plain(told.last().unwrap()).starts_with("app is stripped: with its debug package"));
 }
+
+#[test]
+fn what_was_tried_and_gives_nothing_is_no_advice() {
+    let counts = Counts { kept_page_bytes: 8 << 20, keeping_bytes: 1 << 20, ..holds(9 << 20) };
+    let sites = sites(vec![site("pin", counts, 9 << 20)]);
+    let trial = trials(&sites, false).remove(0);
+    let of = |peak: u64| Outcome {
+        name: "glibc".into(),
+        kind: Kind::Allocator,
+        peak_memory: peak,
+        seconds: Some(0.5),
+        spread: Some(crate::results::Spread {
+            runs: 3,
+            seconds_min: 0.5,
+            seconds_max: 0.5,
+            memory_min: peak,
+            memory_max: peak,
+        }),
+        ..Outcome::default()
+    };
+    let todo = |after: u64| {
+        let tried =
+            [Tried { trial: trial.clone(), before: of(30 << 20), after: of(after), apart: 0 }];
+        let mut figures = Figures::default();
+        figures.calls.malloc = 1;
+        let program = Program {
+            figures: &figures,
+            sites: Some(&sites),
+            resident: None,
+            process: None,
+            ticks_are_events: false,
+            tried: &tried,
+        };
+        plain(&Answer::of_program(program).todo[0])
+    };
+    assert!(todo(10 << 20).starts_with("Allocate apart"), "{}", todo(10 << 20));
+    assert!(todo(10 << 20).ends_with("saves 20.0 MiB of memory (at least 66.7 %)."));
+    assert!(todo(30 << 20).starts_with("Keep what you have"), "{}", todo(30 << 20));
+}

@@ -1,6 +1,6 @@
 //! Advice that a replay has tried: what it gave, beside the replay of what the program does today, by the same allocator.
 //!
-//! The rules are those of [`super::choice`]: what is within noise or does not matter is nothing, and is said so.
+//! The rules are those of [`super::choice`]: what is within noise or does not matter is nothing, and then there is no advice.
 
 use super::choice::{LEAST_MEMORY, Rival};
 use super::{Sentence, sentence};
@@ -22,8 +22,8 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// What it gave. `seconds` are those that the program took.
-    pub(super) fn sentence(&self, seconds: f64) -> Sentence {
+    /// What it gave; none if that is nothing that matters. `seconds` are those that the program took.
+    pub(super) fn sentence(&self, seconds: f64) -> Option<Sentence> {
         let (before, mut after) = (&self.before, self.after.clone());
         after.peak_memory += self.apart;
         if let Some(spread) = &mut after.spread {
@@ -38,18 +38,14 @@ impl Tried {
                 (_, true) => ", and costs more time",
                 _ => "",
             };
-            return sentence(&[&on, "saves ", &format!("{}{but}.", rival.gains(before, seconds))]);
+            let gains = format!("{}{but}.", rival.gains(before, seconds));
+            return Some(sentence(&[&on, "saves ", &gains]));
         }
         let saved = mean(&before.timeline) - mean(&after.timeline) - self.apart as f64;
-        if saved >= before.peak_memory as f64 * LEAST_MEMORY {
-            let less = human::bytes(saved as u64);
-            return sentence(&[
-                &on,
-                "has the same peak, and ",
-                &format!("{less} less on the average."),
-            ]);
-        }
-        sentence(&[&on, "saves nothing that matters", "."])
+        let less = human::bytes(saved as u64);
+        (saved >= before.peak_memory as f64 * LEAST_MEMORY).then(|| {
+            sentence(&[&on, "has the same peak, and ", &format!("{less} less on the average.")])
+        })
     }
 }
 
