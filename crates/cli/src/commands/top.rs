@@ -5,11 +5,13 @@
 
 mod remote;
 mod screen;
+mod serve;
 
 use crate::ui;
 use anyhow::{Context, Result};
 use freehold_core::stats::{Counts, Format, HeapReport, Report};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,11 @@ use std::time::{Duration, Instant};
   freehold top 1234 --once               once: all size classes
   freehold top 1234 --json | jq '.heaps[0].in_use'
   freehold top 1234 --format openmetrics --once > metrics.om
+  freehold top 1234 --serve 127.0.0.1:9123       http://127.0.0.1:9123/metrics
+
+--serve answers GET of /metrics (OpenMetrics), /stats.json, /stats.txt and /stats.xml until the program \
+ends; each request is one look. Port 0 is any that is free. There is no password: whoever reaches the \
+address reads the statistics.
 
 Sizes are those of blocks, not what was asked for. `cached` blocks are free, but a thread's; `free` ones \
 are nobody's, and their pages go back when the program rests.
@@ -47,6 +54,9 @@ pub struct Args {
     /// Seconds between two looks.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     every: f64,
+    /// Print nothing, and answer scrapers at this address and port.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["once", "json", "format", "every"])]
+    serve: Option<SocketAddr>,
 }
 
 /// How to write it.
@@ -89,6 +99,9 @@ impl Look {
 pub fn run(args: Args) -> Result<ExitCode> {
     let style = if args.json { Style::Json } else { args.format.unwrap_or(Style::Text) };
     let process = remote::Process::find(args.pid)?;
+    if let Some(address) = args.serve {
+        return serve::run(&process, args.pid, address);
+    }
     let on_screen = !args.once && style == Style::Text && ui::obeys(&io::stdout());
     let stop = ui::interrupted();
     let mut before: Option<(Instant, Look)> = None;
