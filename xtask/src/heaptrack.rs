@@ -116,7 +116,7 @@ fn head() -> Value {
     json!({
         "kind": "head",
         "date": facts::date(),
-        "command": std::env::args().skip(1).collect::<Vec<_>>(),
+        "command": "cargo xtask heaptrack",
         "commit": facts::commit(),
         "bytes": "of functions, folded by the same rules; the ten with most by heaptrack",
     })
