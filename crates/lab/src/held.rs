@@ -11,7 +11,7 @@
 //!
 //! Invariants: what is counted are addresses that the allocator gave, nothing of it is a model; memory grows with the objects that live at a moment.
 //!
-//! Neighbours: [`real`](crate::real) replays on allocators, [`malloc`](crate::malloc) on the simulated machine; `answer` says what was found.
+//! Neighbours: [`real`] replays on allocators, [`malloc`] on the simulated machine; `answer` says what was found.
 
 mod moments;
 
