@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// Show which memory could be unplugged from this machine, at what cost, and take it offline.
 ///
-/// Linux unplugs memory in blocks of 128 MiB or more, and says of each that it is removable. `show` looks at every page:
-/// what is free, what can move, what pins the block. `plan` chooses, the emptiest first, as long as what must move has
-/// room elsewhere. Both change nothing. `apply` makes such a plan and carries it out. All need root.
+/// Linux unplugs memory in blocks of 128 MiB or more, and says of every block that it is removable. `show` looks at every page:
+/// what is free, what can move, what pins the block. `plan` chooses blocks, the emptiest first, while there is room elsewhere for
+/// what must move. Both change nothing. `apply` makes such a plan and carries it out. All need root.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold hotplug show
@@ -72,16 +72,16 @@ struct PlanArgs {
     /// Blocks of this node only.
     #[arg(long, value_name = "NODE")]
     node: Option<u32>,
-    /// So many blocks at most.
+    /// At most this many blocks.
     #[arg(long, value_name = "COUNT")]
     blocks: Option<u64>,
-    /// Leave blocks that are fuller than this, in per cent.
+    /// Leave out blocks that are fuller than this, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
     most_used: u32,
-    /// Memory that stays free beside what the kernel keeps; half a block if it is not given.
+    /// Memory that stays free in addition to what the kernel keeps; half a block by default.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     slack: Option<u64>,
-    /// Interleaving ties each block to the one so many blocks on (a power of two), within windows of twice that.
+    /// Interleaving ties each block to the one this many blocks further on (a power of two), within windows of twice as many.
     #[arg(long, value_name = "STRIDE", value_parser = stride)]
     pairs: Option<u8>,
 }
@@ -90,7 +90,7 @@ struct PlanArgs {
 struct ApplyArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Break a block off after so many seconds; then its set is put back.
+    /// Give up on a block after this many seconds; then its set is put back.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 }
@@ -99,13 +99,13 @@ struct ApplyArgs {
 struct OnlineArgs {
     #[command(flatten)]
     look: Look,
-    /// Their numbers, as `show` names them.
+    /// The numbers of the blocks, as `show` prints them.
     #[arg(required = true, value_name = "BLOCK")]
     blocks: Vec<u64>,
     /// Into the movable zone, from which they can be taken again.
     #[arg(long)]
     movable: bool,
-    /// Give a block up after so many seconds.
+    /// Give up on a block after this many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 }

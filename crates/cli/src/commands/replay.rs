@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
   freehold replay app.fht --on all -o results.parquet
   freehold replay app.fht --on malloc --set reserve.bytes=2M --set purge.from=off
   freehold replay app.fht --on malloc --page-size 16K --huge-pages --json
-  freehold replay --decisions                      what --set can change, and why it is as it is
+  freehold replay --decisions                      what --set can change, with reasons
 
 `--on malloc` runs the code of libfreehold.so on a simulated machine with pages: resident memory, page faults, and \
 where memory is that no object has, by cause. The program is taken to touch every page of every block.
@@ -52,7 +52,7 @@ pub struct Args {
     how: How,
     #[command(flatten)]
     machine: Machine,
-    /// List what the malloc decides by, with what is shipped and why, and replay nothing.
+    /// List the malloc's decisions, with their shipped values and the reasons, and replay nothing.
     #[arg(long)]
     decisions: bool,
     /// Print JSON instead of tables (schema version 1: crates/lab/src/results.rs).
@@ -90,8 +90,8 @@ pub struct Machine {
     /// The malloc's simulated machine gives huge pages of 2 MiB where the malloc asks for them.
     #[arg(long)]
     huge_pages: bool,
-    /// How many times faster than recorded the program runs on the malloc's simulated machine: for the purger, which comes
-    /// at times.
+    /// How many times faster than recorded the program runs on the malloc's simulated machine. It matters for the purger,
+    /// which runs at intervals.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
     /// Replay only the first events on the simulated malloc.

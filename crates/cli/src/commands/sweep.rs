@@ -18,8 +18,8 @@ use std::time::Instant;
 /// Replay many traces on many policies, limits and settings (or run a study with many settings), into one dataset.
 ///
 /// One combination is a cell. Each cell's result is a file in --out, named by a hash of the trace's content, of this command and of the
-/// cell's arguments: the same command again does what is missing. In the end all cells are written as one Parquet file, one flat
-/// row a cell (of a study: its runs), with the same bytes whoever did which cell.
+/// cell's arguments: if you run the same command again, it computes only the missing cells. At the end all cells are written as one
+/// Parquet file, with one flat row per cell (of a study: per run). Its bytes are the same, whichever worker computed which cell.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold sweep --traces 'traces/*.fht'
@@ -30,8 +30,8 @@ use std::time::Instant;
   python3 -c \"import pandas; print(pandas.read_parquet('sweep/sweep.parquet'))\"
 
 A cell that cannot be done (a wrong trace, policy or setting; not enough memory) is a row with its error. After Ctrl-C, a \
-full disk or a crash the same command goes on where it stopped; at most the cells in flight are lost. docs/columns.md explains the \
-columns. What is measured (`--on glibc`) cannot be swept over.
+full disk or a crash the same command continues where it stopped; at most the cells in flight are lost. docs/columns.md explains the \
+columns. Measured replays (`--on glibc`) cannot be part of a sweep.
 
 Exit status: 0 every cell has a result; 1 some have errors, or it failed; 2 the command line was wrong; 130 interrupted.")]
 pub struct Args {
@@ -41,7 +41,7 @@ pub struct Args {
     /// Policies, `policies`, `models` (of allocators), `malloc` (Freehold's, simulated), separated by commas.
     #[arg(long, value_name = "LIST", default_value = "policies,malloc")]
     on: String,
-    /// Limits on memory, separated by commas: 1.5 is one and a half times the most that the trace has alive; 64M are bytes; `none`.
+    /// Limits on memory, separated by commas: 1.5 is one and a half times the trace's peak of live bytes; 64M is in bytes; `none`.
     #[arg(long, value_name = "LIST", default_value = "none")]
     limit: String,
     /// A setting with its values: a decision of the malloc (`freehold replay --decisions`) or, with --study, a setting of the study. May be
@@ -60,10 +60,10 @@ pub struct Args {
     /// Cells at once; by default as many as there are processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     workers: Option<u32>,
-    /// Do nothing; print commands that do the missing cells, one a line, for GNU parallel, a Slurm array or HyperQueue.
+    /// Compute nothing; print commands that compute the missing cells, one per line, for GNU parallel, a Slurm array or HyperQueue.
     #[arg(long)]
     print: bool,
-    /// Do the cells and write no dataset, as the commands do that --print prints.
+    /// Compute the cells but write no dataset; the commands that --print prints do this.
     #[arg(long)]
     part: bool,
     /// Print what was done as JSON.
