@@ -179,6 +179,10 @@ pub(super) struct Counting<'a> {
     pages: Pages,
     /// Most sparse pages at the end of any moment.
     most_sparse: u64,
+    /// The look at the process's own pages that is still to come,
+    look: Option<Tick>,
+    /// and the sparse pages here when it came.
+    sparse_at_look: u64,
     now: usize,
     recent: FxHashMap<ThreadId, Recent>,
     ended: FxHashSet<u32>,
@@ -195,7 +199,12 @@ pub(super) struct Counting<'a> {
 }
 
 impl<'a> Counting<'a> {
-    pub(super) fn new(folding: &'a Folding, process: &ProcessInfo) -> Counting<'a> {
+    /// `look`: when somebody looked at the process's own pages.
+    pub(super) fn new(
+        folding: &'a Folding,
+        process: &ProcessInfo,
+        look: Option<Tick>,
+    ) -> Counting<'a> {
         let ticks = process.last.0.saturating_sub(process.first.0);
         let mut sites = Vec::new();
         sites.resize_with(folding.sites(), Tally::default);
@@ -207,6 +216,8 @@ impl<'a> Counting<'a> {
             live: LiveTable::default(),
             pages: Pages::new(),
             most_sparse: LEAST_SPARSE,
+            look,
+            sparse_at_look: 0,
             now: 0,
             recent: FxHashMap::default(),
             ended: FxHashSet::default(),
@@ -230,6 +241,9 @@ impl<'a> Counting<'a> {
             if self.moment(timed.tick) > self.now {
                 self.now = self.moment(timed.tick);
                 self.look_at_pages();
+            }
+            if self.look.is_some_and(|look| timed.tick >= look) {
+                self.looked();
             }
             let by = (thread, recent);
             recent.last = match timed.event {
@@ -412,6 +426,16 @@ impl<'a> Counting<'a> {
         }
     }
 
+    /// Somebody looked at the process's own pages now.
+    fn looked(&mut self) {
+        (self.look, self.sparse_at_look) = (None, self.pages.sparse());
+    }
+
+    /// Whether the look came when the model, too, had many sparse pages: one that came before them says nothing of them.
+    pub(super) fn is_look_in_time(&self) -> bool {
+        self.sparse_at_look.max(LEAST_SPARSE) * 2 >= self.most_sparse
+    }
+
     /// The pages that were seen to be kept, instead of those of the model.
     pub(super) fn keep(&mut self, kept: &[Kept]) {
         for tally in &mut self.sites {
@@ -427,6 +451,9 @@ impl<'a> Counting<'a> {
     /// All events are seen.
     pub(super) fn finish(&mut self) {
         self.look_at_pages();
+        if self.look.is_some() {
+            self.looked();
+        }
         for (_, of_stack) in &mut self.stacks {
             of_stack.note(self.peaks);
             of_stack.leaked = of_stack.live;

@@ -59,6 +59,8 @@ pub(super) struct AllOutside {
     pub(super) private_bytes: u64,
     /// The look at which most pages were kept for few bytes.
     pub(super) kept: Option<Resident>,
+    /// So few looks may all have missed the time at which it matters.
+    pub(super) is_hardly_seen: bool,
     pub(super) damage: Vec<Damage>,
 }
 
@@ -106,9 +108,10 @@ pub(super) fn outside(
     };
     let private_bytes = samples.iter().map(private).max().unwrap_or(0);
     samples.iter().for_each(|sample| gathering.look(sample));
+    let is_hardly_seen = samples.len() < LEAST_LOOKS as usize;
     let pages = |sample: &Resident| sample.kept.iter().map(|kept| kept.pages).sum::<u64>();
     let kept = samples.into_iter().filter(|sample| pages(sample) > 0).max_by_key(pages);
-    Ok(AllOutside { found: gathering.finish(stacks), private_bytes, kept, damage })
+    Ok(AllOutside { found: gathering.finish(stacks), private_bytes, kept, is_hardly_seen, damage })
 }
 
 impl Gathering<'_> {

@@ -38,6 +38,11 @@ fn free(object: u32) -> (Event, u32) {
 
 /// The sites of events, each a tick after the last one and of a thread.
 fn found_in(events: &[(Event, u32, u32)]) -> Sites {
+    found_with(events, &[])
+}
+
+/// The same where somebody looked at the process's pages.
+fn found_with(events: &[(Event, u32, u32)], looks: &[Resident]) -> Sites {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.fht");
     let mut writer = Writer::create(&path, Header::default()).unwrap();
@@ -47,6 +52,7 @@ fn found_in(events: &[(Event, u32, u32)]) -> Sites {
         writer.push_stacked(&record, StackId(stack)).unwrap();
     }
     writer.stacks(&stacks()).unwrap();
+    writer.residents(ProcessId(0), looks).unwrap();
     writer.finish().unwrap();
     let trace = Trace::open(&path).unwrap();
     sites(&trace, ProcessId(0), &mut |_, _| (), &AtomicBool::new(false)).unwrap().unwrap()
@@ -170,4 +176,30 @@ fn the_tree_has_the_bytes_of_all_that_lies_below() {
     // Of equals at the peak, that which is never freed is first.
     assert_eq!(calls, [("parse", 300), ("grow", 100), ("app+0x77", 100)]);
     assert_eq!(main.calls[0].calls[0].name, "operator new");
+}
+
+/// On a fast machine the only look at a short program came while it still filled its pages.
+#[test]
+fn looks_that_came_before_pages_were_sparse_say_nothing_of_them() {
+    const PAGES: u32 = 2000;
+    const BLOCKS: u32 = 32;
+    let of = |block: u32| if block.is_multiple_of(BLOCKS) { (3, 0) } else { (2, 0) };
+    let all = 0..PAGES * BLOCKS;
+    let fill = all.clone().map(|block| (alloc(block, 112, of(block).0), of(block).1));
+    let empty = all.filter(|block| block % BLOCKS > 0).map(|block| (free(block), 0));
+    let events: Vec<_> =
+        fill.chain(empty).map(|((event, stack), thread)| (event, stack, thread)).collect();
+    let look = |part: usize| {
+        let kept = vec![Kept { stack: StackId(2), pages: 40960, live: 1120 }];
+        Resident { tick: Tick((events.len() * part / 8) as u64), kept, ..Resident::default() }
+    };
+    let kept = |looks: &[Resident]| {
+        let sites = found_with(&events, looks);
+        let parse = sites.sites.iter().find(|site| site.function == "parse()").unwrap();
+        (sites.kept_s.is_some(), parse.counts.kept_page_bytes > 4 << 20)
+    };
+    assert_eq!(kept(&[]), (false, true), "the model's");
+    assert_eq!(kept(&[look(2)]), (false, true), "too early");
+    assert_eq!(kept(&[look(7)]), (true, false), "in time");
+    assert_eq!(kept(&(1..6).map(look).collect::<Vec<_>>()), (true, false), "well looked after");
 }
