@@ -123,7 +123,7 @@ fn head() -> Value {
 }
 
 fn built() -> anyhow::Result<PathBuf> {
-    let build = ["build", "--release", "--quiet", "-p", "freehold-cli"];
+    let build = ["build", "--release", "--quiet", "--bin", "freehold"];
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     must(Command::new(cargo).args(build).current_dir(crate::sources::root()))?;
     let target = std::env::var_os("CARGO_TARGET_DIR");

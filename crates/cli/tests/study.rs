@@ -188,7 +188,7 @@ fn fits_under_threads_are_measured_beside_the_mallocs() {
 }
 
 /// A small machine and minutes of its work, in few runs.
-const BANKS: [&str; 18] = [
+const BANKS: [&str; 24] = [
     "study",
     "banks",
     "--quick",
@@ -205,6 +205,12 @@ const BANKS: [&str; 18] = [
     "workloads.medium.seconds=60",
     "--set",
     "workloads.storms.seconds=60",
+    "--set",
+    "streams.seconds.seconds=60",
+    "--set",
+    "streams.minutes.seconds=60",
+    "--set",
+    "streams.hours.seconds=60",
     "--set",
     "policies=fullest",
 ];

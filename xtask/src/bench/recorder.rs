@@ -226,7 +226,7 @@ impl Bench {
         };
         std::fs::create_dir_all(&bench.scratch)?;
         if options.freehold.is_none() {
-            must("cargo", &["build", "--release", "--quiet", "-p", "freehold-cli"])?;
+            must("cargo", &["build", "--release", "--quiet", "--bin", "freehold"])?;
         }
         let (pair, start, shim) =
             (bench.made("pair"), bench.made("start"), bench.made("mtrace.so"));

@@ -185,7 +185,7 @@ impl Drop for Columns {
 fn build_command(place: &Place) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(crate::sources::root());
-    command.args(["build", "--quiet", "--release", "-p", "freehold-cli", "--target-dir"]);
+    command.args(["build", "--quiet", "--release", "--bin", "freehold", "--target-dir"]);
     must(command.arg(&place.target), "the command freehold does not build")?;
     Ok(place.target.join("release/freehold"))
 }
