@@ -271,7 +271,7 @@ fn fork_and_judge(name: &str, judge: impl FnOnce() -> Result<(), String>) -> Res
 }
 
 /// One in so many, so that the test takes half a minute; `FORKS_ONE_IN=1` asks for all (ten minutes, optimised).
-const ONE_IN: usize = 801;
+const ONE_IN: usize = 541;
 /// Calls of a kind and size: more than a stack holds.
 const ROUNDS: usize = 200;
 
