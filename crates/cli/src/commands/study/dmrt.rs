@@ -27,7 +27,7 @@ const QUICK: &[&str] =
   freehold study dmrt --quick --out /tmp/quick
   freehold study dmrt --set machine.nodes=8 --set place.search=complete
   freehold study dmrt --set requests_from.source=app.fht    a recorded program's requests
-  freehold study dmrt --search --out readings               which settings would give the printed figures? (an hour)
+  freehold study dmrt --search --out readings               which settings would give the printed figures? (20 minutes)
   freehold study dmrt mine.toml                             a file that names only what differs
   freehold study dmrt --settings                            print every setting and its default
 
