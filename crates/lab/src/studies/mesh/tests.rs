@@ -95,7 +95,7 @@ fn fitted_figures_are_not_counted_and_predictions_have_intervals() {
     assert!(of("growth_proposed").all(|verdict| verdict.class == Class::Fitted));
     let has_spread = |one: &Verdict| one.half_width.is_some_and(|half| half > 0.0);
     assert!(of("lock_share").count() == 5 && of("lock_share").all(has_spread));
-    let way = of("lock_share").last().unwrap();
+    let way = of("lock_share").next_back().unwrap();
     assert!(way.class == Class::Fitted && (55.0..70.0).contains(&way.ours), "{way:?}");
     let predicted = results.verdicts.iter().filter(|one| one.class != Class::Fitted).count();
     assert!(results.answer[0].contains(&format!("of {predicted} predictions hold")));
