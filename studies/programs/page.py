@@ -13,6 +13,11 @@ import pyarrow.parquet as pq
 #: 95 %, two-sided, by degrees of freedom.
 T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 NEVER = math.inf
+#: Programs whose recordings, of other inputs, were looked at when a policy of the table was chosen: dmrt, dmrt-looks and the look of
+#: dmrt-fast (studies/fragmentation-traces.toml, studies/peaks-chosen-on.toml, docs/decisions/holes-that-dmrt-spares.md).
+CHOSEN_ON = {
+    "awk", "cc1", "cc1plus", "cmake", "gdb", "git-log", "git-repack", "jq", "lua", "objdump", "perl", "python3", "redis", "ruby", "sqlite3",
+}
 
 
 def interval(values, digits=1):
@@ -97,9 +102,14 @@ def sentences(programs, names, largest):
     buddy = sum(p.least["buddy"] != NEVER for p in programs)
     first = [name for name in most if at_best[name] == at_best[most[0]]]
     rest = ", ".join(f"{name} for {at_best[name]}" for name in most[len(first) :])
+    unseen = [program for program in programs if program.name not in CHOSEN_ON]
+    seen = [program.name for program in programs if program.name in CHOSEN_ON]
+    tuned = [f"{name} does on {sum(p.least[name] == p.best for p in unseen if p.best != NEVER)}" for name in ("dmrt", "dmrt-looks")]
     yield (
         f"1. **Where memory is short, choose {first[0]}**: it gets by with the least limit that any policy gets by with for "
-        f"{share(at_best[first[0]], whole)}, as do {', '.join(first[1:]) or 'no others'}; {rest}."
+        f"{share(at_best[first[0]], whole)}, as do {', '.join(first[1:]) or 'no others'}; {rest}; but dmrt and dmrt-looks were chosen with "
+        f"recordings of {len(seen)} of these programs in view, of other inputs ({', '.join(seen)}), and of the other {len(unseen)} "
+        f"{' and '.join(tuned)}."
     )
     yield (
         "2. **Where time counts, too**, the fewest steps among those that get by with the least limit are "

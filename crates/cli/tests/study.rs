@@ -39,7 +39,7 @@ fn json_holds_published_and_ours() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(folder.path(), &[&FEW[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(1), Some("dmrt")));
+    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(2), Some("dmrt")));
     let entry = &json["tables"][0]["entries"][0];
     assert_eq!(
         (entry["allocator"].as_str(), entry["path"].as_str()),

@@ -71,7 +71,7 @@ fn json_has_published_and_ours_of_every_part() {
     let output = mesh(folder.path(), &[&FEW[..], &["--set", "platforms=2x2"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(2), Some("mesh")));
+    assert_eq!((json["schema_version"].as_u64(), json["study"].as_str()), (Some(3), Some("mesh")));
     let verdicts = json["verdicts"].as_array().unwrap();
     let of = |key: &str| verdicts.iter().find(|verdict| verdict["key"] == key);
     for (key, printed) in [

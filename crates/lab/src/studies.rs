@@ -7,9 +7,10 @@
 //!   malloc          Freehold's malloc on recorded programs, each of its decisions switched
 //!   mesh            distributed heaps on a mesh of nodes, published and ours
 //!   radiosity       the radiosity program under every allocator and policy
-//!   class           what a figure near a published one is worth: fitted, predicted, undecidable
+//!   class           what a figure near a published one is worth: fitted, predicted, undecidable, computed
 //!   claims          sentences of a paper, each with its class
 //!   columns         flat rows as Parquet
+//!   loop_gain       what a loop that allocates nothing can gain on threads, and what is refused
 //!   ranks           medians with intervals, and what is greater beyond noise
 //!   tlb             page sizes and TLB misses of the radiosity program, published and ours
 //!   settings        a study's file: every key, its default, what changes it
@@ -25,6 +26,7 @@ pub mod class;
 mod columns;
 pub mod dmrt;
 pub mod fragmentation;
+mod loop_gain;
 pub mod malloc;
 pub mod mesh;
 pub mod radiosity;

@@ -1,5 +1,5 @@
 //! The pages that the command writes, in a real browser: no console message, no request, no sideways scrolling on
-//! a phone, readable in both colour schemes. Ignored, and counted so, where there is no Chromium.
+//! a phone, what became of a claim in sight without scrolling its table, readable in both colour schemes. Ignored, and counted so, where there is no Chromium.
 
 mod watch;
 
@@ -7,10 +7,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use watch::{browser, look};
 
-/// How much a page must show: pixels of height, drawings.
+/// How much a page must show: pixels of height, drawings, verdicts.
 struct Full {
     tall: u32,
     drawn: u32,
+    verdicts: u32,
 }
 
 /// Makes a page by the command (every word of `words` is one, `@` its folder), and looks at it on a phone and on a
@@ -28,8 +29,14 @@ fn is_sound(words: &[&str], page: &str, full: &Full) {
         assert!(seen.requests.is_empty(), "the page asks for {:?}", seen.requests);
         assert_eq!(seen.width, width, "the frame is as wide as meant");
         assert!(seen.needs <= width, "at {width} px the page needs {} px", seen.needs);
-        let is_full = seen.tall > full.tall && seen.drawn >= full.drawn;
+        let is_full =
+            seen.tall > full.tall && seen.drawn >= full.drawn && seen.verdicts >= full.verdicts;
         assert!(is_full, "something is missing: {seen:?}");
+        assert!(
+            seen.farthest <= f64::from(width),
+            "at {width} px a verdict ends at {}",
+            seen.farthest
+        );
         assert!(seen.contrast >= 4.5, "contrast {} of {}", seen.contrast, seen.faintest);
         assert!(seen.least >= 12.0, "text of {} px", seen.least);
         grounds.push(seen.page);
@@ -61,22 +68,25 @@ fn a_comparison() {
     let program = "for n in $(seq 3000); do x=\"$x$n\"; done";
     let words =
         ["compare", "-o", "made.html", "--on", on, "--", "sh", "-c", program, "<room & box>"];
-    is_sound(&words, "made.html", &Full { tall: 3000, drawn: 6 });
+    is_sound(&words, "made.html", &Full { tall: 3000, drawn: 6, verdicts: 0 });
 }
 
 fn study_dmrt() {
-    study("dmrt --quick --set attempts=2 --set requests=[100]", &Full { tall: 3000, drawn: 6 });
+    study(
+        "dmrt --quick --set attempts=2 --set requests=[100]",
+        &Full { tall: 3000, drawn: 6, verdicts: 6 },
+    );
 }
 
 fn study_banks() {
     let machine = "--set machines.m32.memory_mib=256 --set machines.m32.bank_mib=4 --set machines.m4.memory_mib=512";
     let work = "--set workloads.light.seconds=60 --set workloads.medium.seconds=60 --set workloads.storms.seconds=60";
     let words = format!("banks --quick --no-times {machine} {work} --set policies=fullest");
-    study(&words, &Full { tall: 3000, drawn: 3 });
+    study(&words, &Full { tall: 3000, drawn: 3, verdicts: 40 });
 }
 
 fn study_mesh() {
-    study("mesh --quick", &Full { tall: 3000, drawn: 6 });
+    study("mesh --quick", &Full { tall: 3000, drawn: 6, verdicts: 20 });
 }
 
 fn study_threads() {
@@ -86,7 +96,7 @@ fn study_threads() {
     let limits = "--set cell_ms=600000 --set limit_ms=600000";
     let words =
         format!("threads --quick --set runs=1 --set on.fits=best-fit {limits} {threads} {counts}");
-    study(&words, &Full { tall: 3000, drawn: 5 });
+    study(&words, &Full { tall: 3000, drawn: 5, verdicts: 9 });
 }
 
 /// Two programs that are everywhere, recorded.
@@ -109,7 +119,7 @@ fn study_fragmentation() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine.toml");
     std::fs::write(&mine, PROGRAMS).unwrap();
-    study(&format!("fragmentation {}", mine.display()), &Full { tall: 500, drawn: 0 });
+    study(&format!("fragmentation {}", mine.display()), &Full { tall: 500, drawn: 0, verdicts: 2 });
 }
 
 /// What a shell allocates, recorded, in place of the program that the study would record.
@@ -124,7 +134,7 @@ fn on_a_trace(words: &str, full: &Full) {
 fn study_radiosity() {
     let words =
         "radiosity --threads 1 --rounds 1 --on glibc,first-fit,dmrt --no-schemes --scale 1e-3";
-    on_a_trace(words, &Full { tall: 1000, drawn: 1 });
+    on_a_trace(words, &Full { tall: 1000, drawn: 1, verdicts: 4 });
 }
 
 /// Of a small scene's only iteration.
@@ -138,7 +148,7 @@ fn study_tlb() {
     let trace = folder.path().join("scene.fht");
     study(
         &format!("tlb --on first-fit,dmrt --trace {}", trace.display()),
-        &Full { tall: 1000, drawn: 1 },
+        &Full { tall: 1000, drawn: 1, verdicts: 4 },
     );
 }
 

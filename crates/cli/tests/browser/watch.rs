@@ -36,11 +36,17 @@ document.getElementById('page').addEventListener('load', event => {
     if (!inDrawing) least = Math.min(least, parseFloat(style.fontSize));
   }
   for (const svg of page.querySelectorAll('svg')) drawn += svg.getBoundingClientRect().height > 50;
+  let verdicts = 0, farthest = 0;
+  for (const cell of page.querySelectorAll('td.verdict')) {
+    if (cell.checkVisibility && !cell.checkVisibility()) continue;
+    verdicts += 1;
+    farthest = Math.max(farthest, cell.getBoundingClientRect().right);
+  }
   const root = page.documentElement;
   document.getElementById('seen').textContent = JSON.stringify({
     width: root.clientWidth, needs: root.scrollWidth, tall: root.scrollHeight, drawn,
     requests: view.performance.getEntriesByType('resource').map(entry => entry.name),
-    page: view.getComputedStyle(page.body).backgroundColor, contrast: worst, faintest, least });
+    page: view.getComputedStyle(page.body).backgroundColor, contrast: worst, faintest, least, verdicts, farthest });
 });
 </script>"#;
 
@@ -56,6 +62,9 @@ pub struct Seen {
     pub contrast: f64,
     pub faintest: String,
     pub least: f64,
+    /// Cells that say what became of a claim, and where the farthest of them ends.
+    pub verdicts: u32,
+    pub farthest: f64,
     #[serde(skip)]
     pub console: Vec<String>,
 }

@@ -34,6 +34,8 @@ pub struct Cell {
     pub best: bool,
     /// Length of the bar under the text, 0 to 1.
     pub bar: Option<f64>,
+    /// Whether it says what became of the row's claim: words, which wrap on a phone.
+    pub verdict: bool,
 }
 
 impl Cell {
@@ -51,8 +53,10 @@ pub fn table(out: &mut String, caption: &str, heads: &[String], rows: &[Vec<Cell
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>\
          <caption class=\"unseen\">{label}</caption><thead><tr>"
     );
-    for head in heads {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", Escaped(head));
+    for (i, head) in heads.iter().enumerate() {
+        let verdict = rows.iter().any(|row| row.get(i).is_some_and(|cell| cell.verdict));
+        let class = if verdict { " class=\"verdict\"" } else { "" };
+        let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", Escaped(head));
     }
     out.push_str("</tr></thead><tbody>");
     for row in rows {
@@ -68,11 +72,14 @@ pub fn table(out: &mut String, caption: &str, heads: &[String], rows: &[Vec<Cell
 fn table_cell(out: &mut String, cell: &Cell, is_name: bool) {
     let (open, close) = if is_name { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
     out.push_str(open);
-    if cell.best {
-        out.push_str(" class=\"best\"");
-    }
+    out.push_str(match (cell.verdict, cell.best) {
+        (true, true) => " class=\"verdict best\"",
+        (true, false) => " class=\"verdict\"",
+        (false, true) => " class=\"best\"",
+        (false, false) => "",
+    });
     let _ = write!(out, ">{}", Escaped(&cell.text));
-    if cell.best {
+    if cell.best && !cell.verdict {
         out.push_str("<span class=\"unseen\"> (best)</span>");
     }
     if let Some(note) = &cell.note {

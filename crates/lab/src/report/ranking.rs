@@ -266,7 +266,7 @@ impl Best {
         let text = (column.show)(outcome);
         let best = outcome.failures == 0 && self.shown.as_ref() == Some(&text);
         let share = (column.value)(outcome).filter(|_| column.bar && self.most > 0.0);
-        Cell { text, note: None, best, bar: share.map(|value| value / self.most) }
+        Cell { text, best, bar: share.map(|value| value / self.most), ..Cell::default() }
     }
 }
 

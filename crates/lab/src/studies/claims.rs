@@ -1,6 +1,6 @@
 //! What a paper says beside what came out here, sentence by sentence: fitted, predicted or undecidable.
 
-use super::class::{self, Basis, Class};
+use super::class::{self, Basis, Class, Ours};
 use crate::report::html::{self, Cell, Escaped, Figure};
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ const NEAR: f64 = 0.1;
 pub fn near(basis: Basis, published: f64, (low, high): (f64, f64)) -> Class {
     let (middle, half_width) = ((low + high) / 2.0, (high - low) / 2.0);
     let limits = (published - NEAR * published.abs(), published + NEAR * published.abs());
-    Class::of(basis, (middle, half_width), limits)
+    Class::of(basis, Ours { value: middle, half_width: Some(half_width) }, limits)
 }
 
 /// A section with all of them: a table, in which the verdict stands beside the claim, where a phone shows it, and below it
@@ -51,10 +51,9 @@ pub fn section(out: &mut String, claims: &[Claim], command: &str) {
 
 fn table(caption: &str, claims: &[Claim]) -> String {
     let row = |claim: &Claim| {
-        let best = claim.class == Class::Holds;
         vec![
             Cell::text(&claim.what),
-            Cell { best, ..Cell::text(claim.class.name()) },
+            claim.class.cell(),
             Cell::text(&claim.published),
             Cell::text(&claim.ours),
         ]

@@ -2,8 +2,13 @@
 //!
 //! A figure that the settings were fitted to is near because it was made near: it is shown and never counted.
 //! One that follows from settings fitted to others is a prediction: it holds, it fails, or the runs or the
-//! machine cannot decide it.
+//! machine cannot decide it. Arithmetic on the paper's own numbers, and a figure of another thing than the paper's, are
+//! no predictions either: they are computed, shown and never counted.
+//!
+//! Invariant: every study says what became of a figure with this type and no other.
 
+use super::statistics::Summary;
+use crate::report::html::Cell;
 use serde::Serialize;
 
 /// What a figure rests on.
@@ -14,6 +19,31 @@ pub enum Basis {
     Fitted,
     /// No setting was chosen by it.
     Predicted,
+    /// It is arithmetic on numbers that the paper prints, or of another thing than the paper's: nothing here could fail.
+    Computed,
+}
+
+/// A figure of ours, and what is known of its spread.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ours {
+    /// The figure.
+    pub value: f64,
+    /// Half its 95 % interval: 0 where nothing is drawn, `None` where it was drawn once.
+    pub half_width: Option<f64>,
+}
+
+impl Ours {
+    /// Nothing is drawn and nothing measured: another run gives the same.
+    pub const fn exact(value: f64) -> Ours {
+        Ours { value, half_width: Some(0.0) }
+    }
+}
+
+impl From<Summary> for Ours {
+    /// The mean of runs that draw or measure. One run does not decide anything.
+    fn from(summary: Summary) -> Ours {
+        Ours { value: summary.mean, half_width: summary.spread() }
+    }
 }
 
 /// What is said of a figure.
@@ -26,20 +56,45 @@ pub enum Class {
     Holds,
     /// A prediction that fails with all of its interval.
     Fails,
-    /// Its interval lies on both sides of a limit, or this machine cannot measure it.
+    /// Its interval lies on both sides of a limit, it was drawn once, or this machine cannot measure it.
     Undecidable,
+    /// Arithmetic on the paper's own numbers, or of another thing: not counted.
+    Computed,
 }
 
 impl Class {
-    /// Of a figure whose 95 % interval is `ours ± half_width`, where `least` to `most` is near enough.
-    pub fn of(basis: Basis, (ours, half_width): (f64, f64), (least, most): (f64, f64)) -> Class {
-        let (low, high) = (ours - half_width, ours + half_width);
-        match basis {
-            Basis::Fitted => Class::Fitted,
-            Basis::Predicted if least <= low && high <= most => Class::Holds,
-            Basis::Predicted if high < least || most < low => Class::Fails,
-            Basis::Predicted => Class::Undecidable,
+    /// Of a figure, where `least` to `most` is near enough.
+    pub fn of(basis: Basis, ours: Ours, (least, most): (f64, f64)) -> Class {
+        match (basis, ours.half_width) {
+            (Basis::Fitted, _) => Class::Fitted,
+            (Basis::Computed, _) => Class::Computed,
+            (Basis::Predicted, None) => Class::Undecidable,
+            (Basis::Predicted, Some(half_width)) => {
+                let (low, high) = (ours.value - half_width, ours.value + half_width);
+                if least <= low && high <= most {
+                    Class::Holds
+                } else if high < least || most < low {
+                    Class::Fails
+                } else {
+                    Class::Undecidable
+                }
+            }
         }
+    }
+
+    /// Of a claim with several parts: it holds when all do, and fails when one does.
+    pub fn of_all(parts: impl IntoIterator<Item = Class>) -> Class {
+        let worse = |a, b| match (a, b) {
+            (Class::Fails, _) | (_, Class::Fails) => Class::Fails,
+            (Class::Holds, Class::Holds) => Class::Holds,
+            _ => Class::Undecidable,
+        };
+        parts.into_iter().reduce(worse).unwrap_or(Class::Undecidable)
+    }
+
+    /// A cell of a table that says it.
+    pub fn cell(self) -> Cell {
+        Cell { best: self == Class::Holds, verdict: true, ..Cell::text(self.name()) }
     }
 
     /// As a page says it.
@@ -49,6 +104,7 @@ impl Class {
             Class::Holds => "predicted: holds",
             Class::Fails => "predicted: fails",
             Class::Undecidable => "undecidable",
+            Class::Computed => "computed",
         }
     }
 }
@@ -62,9 +118,16 @@ pub fn counted(classes: impl Iterator<Item = Class> + Clone) -> String {
         1 => "; one more was fitted and is not counted".to_owned(),
         some => format!("; {some} more were fitted and are not counted"),
     };
+    let computed = match of(Class::Computed) {
+        0 => String::new(),
+        1 => "; one is arithmetic or of another thing and is not counted either".to_owned(),
+        some => format!("; {some} are arithmetic or of other things and are not counted either"),
+    };
     let all = holds + fails + open;
     let be = if open == 1 { "is" } else { "are" };
-    format!("{holds} of {all} predictions hold, {fails} fail and {open} {be} undecidable{fitted}")
+    format!(
+        "{holds} of {all} predictions hold, {fails} fail and {open} {be} undecidable{fitted}{computed}"
+    )
 }
 
 #[cfg(test)]
@@ -73,14 +136,42 @@ mod tests {
 
     #[test]
     fn a_prediction_holds_or_fails_with_all_of_its_interval() {
-        let of = |ours, half| Class::of(Basis::Predicted, (ours, half), (0.9, 1.1));
+        let of = |value, half_width| {
+            let ours = Ours { value, half_width: Some(half_width) };
+            Class::of(Basis::Predicted, ours, (0.9, 1.1))
+        };
         assert_eq!([of(1.0, 0.05), of(1.09, 0.05)], [Class::Holds, Class::Undecidable]);
         assert_eq!([of(1.3, 0.1), of(0.5, 0.0)], [Class::Fails, Class::Fails]);
-        assert_eq!(Class::of(Basis::Fitted, (1.0, 0.0), (0.9, 1.1)), Class::Fitted);
+        assert_eq!(Class::of(Basis::Fitted, Ours::exact(1.0), (0.9, 1.1)), Class::Fitted);
+        assert_eq!(Class::of(Basis::Computed, Ours::exact(1.0), (0.9, 1.1)), Class::Computed);
+    }
+
+    #[test]
+    fn one_run_decides_nothing() {
+        let of =
+            |values: &[f64]| Class::of(Basis::Predicted, Summary::of(values).into(), (0.9, 1.1));
+        assert_eq!(
+            [of(&[1.0]), of(&[]), of(&[1.0, 1.0])].map(Class::name)[..2],
+            ["undecidable"; 2]
+        );
+        assert_eq!((of(&[1.0, 1.0]), of(&[2.0])), (Class::Holds, Class::Undecidable));
+    }
+
+    #[test]
+    fn a_claim_of_parts_holds_with_all_of_them() {
+        use Class::{Fails, Holds, Undecidable};
+        assert_eq!(Class::of_all([Holds, Holds]), Holds);
+        assert_eq!(Class::of_all([Holds, Undecidable, Holds]), Undecidable);
+        assert_eq!(Class::of_all([Undecidable, Fails]), Fails);
+        assert_eq!(Class::of_all([]), Undecidable);
     }
 
     #[test]
     fn what_was_fitted_is_not_counted() {
+        assert!(
+            counted([Class::Computed].into_iter())
+                .ends_with("; one is arithmetic or of another thing and is not counted either")
+        );
         let all = [Class::Fitted, Class::Fitted, Class::Holds, Class::Fails, Class::Undecidable];
         let said = "1 of 3 predictions hold, 1 fail and 1 is undecidable; 2 more were fitted and are not counted";
         assert_eq!(counted(all.into_iter()), said);

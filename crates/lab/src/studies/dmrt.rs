@@ -39,7 +39,7 @@ pub use gaps::Gap;
 pub use instructions::{Instructions, count as count_instructions};
 pub use measure::Row;
 pub use metrics::{METRICS, Metric, Unit, metric};
-pub use orders::{Holds, Verdict};
+pub use orders::{Tally, Verdict, tallies};
 pub use page::page;
 pub use published::{Note, PUBLISHED, Published};
 pub use results::{Results, SCHEMA_VERSION, Stage, study};

@@ -27,7 +27,7 @@ use crate::profile::Point;
 use serde::Serialize;
 
 /// Version of the JSON.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 /// The paper's Figure 1: bytes allocated, useful bytes, and the share of allocated memory in use.
 pub const PAPER_ALLOCATED: u64 = 120_000_000;
 /// Bytes alive at the end of it.
@@ -94,7 +94,7 @@ impl Results {
         let best = self
             .allocators
             .iter()
-            .filter(|summary| summary.threads == 2)
+            .filter(|summary| summary.threads == 2 && summary.against_loop.median.is_finite())
             .max_by(|a, b| a.against_loop.median.total_cmp(&b.against_loop.median));
         if let Some(best) = best {
             answer.push(format!(
@@ -107,6 +107,13 @@ impl Results {
                 best.against_loop.low,
                 best.against_loop.high,
                 self.processors
+            ));
+        }
+        let refused: usize = self.allocators.iter().map(|summary| summary.refused).sum();
+        if refused > 0 {
+            answer.push(format!(
+                "{refused} rounds are refused: the loop seemed to gain more than there are processors, so something else used \
+                 this machine."
             ));
         }
         answer.extend(self.on_locks());

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Summary {
     /// The mean.
     pub mean: f64,
-    /// Half the width of its 95 % interval (Student's t); 0 for a single attempt.
+    /// Half the width of its 95 % interval (Student's t); 0 for a single attempt, of which it is not known: see `runs`.
     pub half_width: f64,
     /// The standard deviation of the attempts.
     pub deviation: f64,
@@ -17,6 +17,8 @@ pub struct Summary {
     pub least: f64,
     /// The greatest.
     pub most: f64,
+    /// How many attempts. A single one has no interval: it decides nothing.
+    pub runs: usize,
 }
 
 impl Summary {
@@ -32,7 +34,7 @@ impl Summary {
         let half_width = t_95(values.len()) * deviation / n.sqrt();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Summary { mean, half_width, deviation, least, most }
+        Summary { mean, half_width, deviation, least, most, runs: values.len() }
     }
 
     /// Of the differences `a - b` of the same attempts.
@@ -51,9 +53,14 @@ impl Summary {
         if self.mean == 0.0 { 0.0 } else { self.most / self.mean }
     }
 
+    /// Half the width of the interval, where there were attempts enough for one.
+    pub fn spread(&self) -> Option<f64> {
+        (self.runs > 1).then_some(self.half_width)
+    }
+
     /// Whether zero lies outside of the interval: of differences, whether there is one.
     pub fn is_clear(&self) -> bool {
-        self.mean.abs() > self.half_width
+        self.spread().is_some_and(|half_width| self.mean.abs() > half_width)
     }
 }
 
@@ -100,7 +107,8 @@ mod tests {
         assert_eq!((summary.mean, summary.least, summary.most), (5.0, 2.0, 9.0));
         assert!((summary.deviation - 2.138_09).abs() < 1e-5);
         assert!((summary.half_width - 2.365 * 2.138_09 / 8_f64.sqrt()).abs() < 1e-4);
-        assert_eq!(Summary::of(&[3.0]).half_width, 0.0);
+        assert_eq!((Summary::of(&[3.0]).half_width, Summary::of(&[3.0]).spread()), (0.0, None));
+        assert!(!Summary::of(&[3.0]).is_clear(), "one attempt shows nothing");
         assert_eq!(Summary::of(&[]), Summary::default());
     }
 

@@ -43,7 +43,7 @@ mod tables;
 mod tests;
 mod turns;
 
-pub use account::{Finding, Verdict};
+pub use account::Finding;
 pub use export::write_rows;
 pub use measure::{Left, MeasureError, Measured, measure};
 pub use page::page;

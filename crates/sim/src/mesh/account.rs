@@ -5,8 +5,10 @@ use std::ops::{Add, AddAssign};
 /// Cycles of an event, by cause. Their sum is the time from the call to the return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Cycles {
-    /// On the network, interfaces included.
+    /// On the network, interfaces included, links not waited for.
     pub travel: u64,
+    /// Waiting on the way, for links that other messages took.
+    pub queued: u64,
     /// Waiting: for a lock, for a controller that is at work, resting between rounds.
     pub wait: u64,
     /// Finding the heap: records, probes, the map, heaps found full or busy.
@@ -18,7 +20,7 @@ pub struct Cycles {
 impl Cycles {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.travel + self.wait + self.search + self.work
+        self.travel + self.queued + self.wait + self.search + self.work
     }
 }
 
@@ -28,6 +30,7 @@ impl Add for Cycles {
     fn add(self, more: Cycles) -> Cycles {
         Cycles {
             travel: self.travel + more.travel,
+            queued: self.queued + more.queued,
             wait: self.wait + more.wait,
             search: self.search + more.search,
             work: self.work + more.work,

@@ -1,6 +1,7 @@
 //! The allocator in C: under the lock, the core itself goes through the heap.
 
 use super::load::{Act, Load};
+use super::network::Sent;
 use super::run::{Allocator, FIRST, What, World};
 use freehold_blocks::policy::Policy;
 use freehold_blocks::probe::{Probe, Step};
@@ -39,10 +40,11 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         };
         let accesses = if self.setup.counts_accesses { made.0 } else { accesses };
         self.run.accesses += if self.is_counting() { accesses } else { 0 };
-        let touched = self.touch(node, place, accesses, at + work);
+        let Sent { arrived: touched, waited } = self.touch(node, place, accesses, at + work);
         let core = &mut self.cores[node.index()];
         core.spent.work += work + accesses * costs.c_access;
-        core.spent.travel += touched - (at + work + accesses * costs.c_access);
+        core.spent.travel += touched - (at + work + accesses * costs.c_access) - waited;
+        core.spent.queued += waited;
         core.served_by = (answer == Answer::Served).then_some(place);
         let end = self.unlock(node, lock, touched);
         match answer {
@@ -63,16 +65,18 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         }
     }
 
-    /// So many accesses to the memory of `place`, one after the other: when the last is done.
-    fn touch(&mut self, node: HeapId, place: HeapId, accesses: u64, at: u64) -> u64 {
+    /// So many accesses to the memory of `place`, one after the other: when the last is done, and what they waited
+    /// for links.
+    fn touch(&mut self, node: HeapId, place: HeapId, accesses: u64, at: u64) -> Sent {
         let costs = self.costs;
         if node == place {
-            return at + accesses * costs.c_access;
+            return Sent { arrived: at + accesses * costs.c_access, waited: 0 };
         }
-        (0..accesses).fold(at, |at, _| {
-            let there = self.network.send(&costs, node, place, costs.flits_out, at);
-            let done = there + costs.c_access;
-            self.network.send(&costs, place, node, costs.flits_back, done)
+        (0..accesses).fold(Sent { arrived: at, waited: 0 }, |before, _| {
+            let there = self.network.send(&costs, node, place, costs.flits_out, before.arrived);
+            let done = there.arrived + costs.c_access;
+            let back = self.network.send(&costs, place, node, costs.flits_back, done);
+            Sent { waited: before.waited + there.waited + back.waited, ..back }
         })
     }
 

@@ -245,6 +245,8 @@ pub(super) struct Message {
     pub(super) arrived: u64,
     pub(super) started: u64,
     pub(super) done: u64,
+    /// Cycles that it waited for links, there and back.
+    pub(super) queued: u64,
     pub(super) answer: Answer,
     /// The longest free block of `home` afterwards, in bytes.
     pub(super) room: u64,

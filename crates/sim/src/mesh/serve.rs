@@ -2,6 +2,7 @@
 
 use super::costs::Costs;
 use super::load::{Act, Load};
+use super::network::Sent;
 use super::run::{Allocator, Event, Message, What, World};
 use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{
@@ -35,8 +36,8 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         let sent = at + found + command;
         // Whoever knows that the home is gone gives up before it sends.
         let gone = what.is_answered() && self.is_gone(home) && self.cores[from.index()].knows;
-        let arrived = match from == home || gone {
-            true => sent,
+        let Sent { arrived, waited: queued } = match from == home || gone {
+            true => Sent { arrived: sent, waited: 0 },
             false => {
                 let flits = self.costs.flits_out * what.flits();
                 self.network.send(&self.costs, from, home, flits, sent)
@@ -52,6 +53,7 @@ impl<P: Policy, L: Load> World<'_, P, L> {
             arrived,
             started: sent,
             done: sent,
+            queued,
             answer: Answer::Full,
             room: 0,
         };
@@ -252,7 +254,8 @@ impl<P: Policy, L: Load> World<'_, P, L> {
             self.answered(id);
         } else {
             let back = self.network.send(&self.costs, home, from, self.costs.flits_back, self.now);
-            self.agenda.enter(back, Event::Answered(id));
+            self.messages[id as usize].queued += back.waited;
+            self.agenda.enter(back.arrived, Event::Answered(id));
         }
     }
 
@@ -308,9 +311,10 @@ impl<P: Policy, L: Load> World<'_, P, L> {
 
     /// Every cycle from the command to the answer has a cause.
     fn charge(&mut self, message: &Message) {
-        let Message { sent, arrived, started, done, found, command, answer, .. } = *message;
+        let Message { sent, arrived, started, done, queued, found, command, answer, .. } = *message;
         let spent = &mut self.cores[message.from.index()].spent;
-        spent.travel += arrived - sent + self.now - done;
+        spent.travel += arrived - sent + self.now - done - queued;
+        spent.queued += queued;
         spent.wait += started - arrived;
         spent.search += found;
         let own = command + done - started;

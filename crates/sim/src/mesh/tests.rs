@@ -349,6 +349,17 @@ fn one_table_for_all_waits_more_than_a_table_each() {
     assert!(common > 2.0 * own, "{own} {common}");
 }
 
+/// The way to the heaps that everybody asks is itself waited for, and that waiting is no travel.
+#[test]
+fn links_to_heaps_that_all_ask_are_waited_for() {
+    let queued = |allocator| {
+        let run = run_synthetic(&setup("4x4", allocator, Order::Index), 195);
+        run.cycles.queued as f64 / run.cycles.total() as f64
+    };
+    let (own, common) = (queued(Allocator::Microcoded), queued(Allocator::Common));
+    assert!(common > 2.0 * own && common > 0.02, "{own} {common}");
+}
+
 /// The accesses of a policy are its own where they are counted, and the table's where not.
 #[test]
 fn in_c_a_policy_pays_for_the_words_it_touches() {

@@ -66,7 +66,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-banks")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/banks/results.rs).
+    /// Print the results as JSON instead of tables (schema version 3: crates/lab/src/studies/banks/results.rs).
     #[arg(long)]
     json: bool,
 }

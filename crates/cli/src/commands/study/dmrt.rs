@@ -27,7 +27,7 @@ const QUICK: &[&str] =
   freehold study dmrt --quick --out /tmp/quick
   freehold study dmrt --set machine.nodes=8 --set place.search=complete
   freehold study dmrt --set requests_from.source=app.fht    a recorded program's requests
-  freehold study dmrt --search --out readings               which settings would give the printed figures? (an hour)
+  freehold study dmrt --search --out readings               which settings would give the printed figures? (20 minutes)
   freehold study dmrt mine.toml                             a file that names only what differs
   freehold study dmrt --settings                            print every setting and its default
 
@@ -42,11 +42,11 @@ pub struct Args {
     /// Count the instructions of the allocators' calls, too, in one attempt of each case: minutes more.
     #[arg(long)]
     instructions: bool,
-    /// In place of the tables: move every setting that the chapter leaves open ([search] of the settings), and tell
+    /// In place of the tables: move what the chapter leaves open ([search.open] of the settings), and tell
     /// which readings come near to what it prints.
     #[arg(long, conflicts_with = "instructions")]
     search: bool,
-    /// Print the results as JSON instead of tables (schema version 1: crates/lab/src/studies/dmrt/results.rs).
+    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/dmrt/results.rs).
     #[arg(long)]
     json: bool,
 }
@@ -158,6 +158,18 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
             out,
             "{:12} {:.1} points from the printed requests satisfied on average, at most {:.1}; {} of {} rows within 5",
             gap.allocator, gap.mean, gap.largest, gap.near, gap.rows
+        )?;
+    }
+    for tally in dmrt::tallies(&results.verdicts) {
+        let ([holds, open, fails], printed) = (tally.ours, tally.printed);
+        let counts = format!(
+            "holds in {holds}, undecidable in {open}, fails in {fails}; printed: holds in {} of {}",
+            printed.0, printed.1
+        );
+        writeln!(
+            out,
+            "{}",
+            wrapped(&format!("{}: {} ({counts})", tally.claim, tally.class.name()))
         )?;
     }
     for sentence in &results.answer {

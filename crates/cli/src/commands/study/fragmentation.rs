@@ -42,7 +42,7 @@ pub struct Args {
     /// At most two recordings of each program: intervals are wide then.
     #[arg(long)]
     quick: bool,
-    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/fragmentation/results.rs).
+    /// Print the results as JSON instead of tables (schema version 3: crates/lab/src/studies/fragmentation/results.rs).
     #[arg(long)]
     json: bool,
     /// Print the file of the study that ships.

@@ -45,7 +45,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-mesh")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/mesh/results.rs).
+    /// Print the results as JSON instead of tables (schema version 3: crates/lab/src/studies/mesh/results.rs).
     #[arg(long)]
     json: bool,
     /// Run nothing but so many calls on the largest platform, everything improved, on one core, and print how
@@ -113,8 +113,9 @@ fn print(out: &mut dyn Write, results: &Results) -> io::Result<()> {
 
 fn print_verdicts(out: &mut dyn Write, wanted: &str, verdicts: &[Verdict]) -> io::Result<()> {
     writeln!(out, "{:62} {wanted:>10} {:>8}", "", "ours")?;
-    for Verdict { what, wanted, ours, verdict, .. } in verdicts {
-        writeln!(out, "{what:62} {wanted:>10.2} {ours:>8.2}  {verdict}")?;
+    for Verdict { what, wanted, ours, class, apart, .. } in verdicts {
+        let apart = if apart.is_empty() { String::new() } else { format!(", {apart}") };
+        writeln!(out, "{what:62} {wanted:>10.2} {ours:>8.2}  {}{apart}", class.name())?;
     }
     writeln!(out)
 }

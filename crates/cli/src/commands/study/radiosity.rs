@@ -69,7 +69,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-radiosity")]
     out: PathBuf,
-    /// Print the results as JSON (schema version 3: crates/lab/src/studies/radiosity.rs).
+    /// Print the results as JSON (schema version 4: crates/lab/src/studies/radiosity.rs).
     #[arg(long)]
     json: bool,
 }
@@ -210,6 +210,11 @@ fn replay(
     Ok(Some((profiled, uses.collect())))
 }
 
+/// A gain, or that it was refused.
+fn shown(gain: f64) -> String {
+    if gain.is_finite() { format!("{gain:.2}") } else { "refused".to_owned() }
+}
+
 fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     writeln!(
         out,
@@ -226,13 +231,13 @@ fn print(out: &mut dyn Write, results: &Results) -> std::io::Result<()> {
     for summary in &results.allocators {
         writeln!(
             out,
-            "{:18} {:>7} {:>9.2} {:>9.2} {:>9.2} {:>11.2} {:>10.2} {:>12}",
+            "{:18} {:>7} {:>9.2} {:>9.2} {:>9} {:>11} {:>10.2} {:>12}",
             summary.allocator,
             summary.threads,
             summary.seconds,
             summary.speed_up,
-            summary.loop_speed_up,
-            summary.against_loop.median,
+            shown(summary.loop_speed_up),
+            shown(summary.against_loop.median),
             summary.more_work,
             freehold_lab::human::bytes(summary.peak_resident)
         )?;

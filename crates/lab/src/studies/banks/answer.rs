@@ -3,7 +3,7 @@
 use super::measure::Row;
 use super::published::figure;
 use super::results::{BEST, PUBLISHED, Results, STOCK};
-use super::streams::{SEEN_MOVED, SEEN_STREAMS, tasks};
+use super::streams::{SEEN_MOVED, Seen, tasks};
 use super::verdicts::counted;
 
 /// The c that a policy has where it copies `copied` frames for each freed, read off its sweep between two thresholds.
@@ -69,7 +69,7 @@ fn streams(results: &Results) -> Option<String> {
         .map(|nth| results.streams.iter().skip(nth).step_by(tasks().count()).collect())
         .collect();
     let of = |nth: usize, seen: bool| {
-        let is = move |row: &&&Row| (1..=SEEN_STREAMS).contains(&row.seed) == seen;
+        let is = move |row: &&&Row| (Seen::of(row.seed) == Seen::Itself) == seen;
         ends(all.get(nth)?.iter().filter(is).copied())
     };
     let said = |nth: usize, seen: bool| {
@@ -79,7 +79,7 @@ fn streams(results: &Results) -> Option<String> {
     let count = all.first().filter(|rows| !rows.is_empty())?.len();
     Some(format!(
         "On {count} streams of other makes, with the same settings, at least {} of free memory is off on those seen when the rule was \
-         chosen by which room counts, and {} on those never seen before (in brackets the most pages copied for each freed; 0.06 is the \
+         chosen by which room counts, and {} on others, of makes that were seen (other seeds, other recordings; in brackets the most pages copied for each freed; 0.06 is the \
          limit). With the 15 s of before, tuned on the moved workloads: {} and {}; Linux's buddy with the same task: {} and {}.",
         said(0, true),
         said(0, false),

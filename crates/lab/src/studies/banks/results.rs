@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Of results.json.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The thesis's policy, and ours.
 pub const PUBLISHED: &str = "adaptive-paper";

@@ -27,6 +27,34 @@ pub const SEEN_STREAMS: u64 = 2;
 /// See [`SEEN_STREAMS`].
 pub const SEEN_MOVED: u64 = 51;
 
+/// Whether a stream was looked at when the rule was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// The rule was chosen on it.
+    Itself,
+    /// The rule was chosen on others of its make: other seeds, other recordings.
+    ItsMake,
+}
+
+impl Seen {
+    /// Of a stream with that seed; recordings have 0. The recordings of the project were made after the rule was chosen, but
+    /// other recordings of a kernel and of a malloc were in view then.
+    pub fn of(seed: u64) -> Seen {
+        match (1..=SEEN_STREAMS).contains(&seed) {
+            true => Seen::Itself,
+            false => Seen::ItsMake,
+        }
+    }
+
+    /// As the page says it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Seen::Itself => "the rule was chosen on it",
+            Seen::ItsMake => "another of a make that was seen",
+        }
+    }
+}
+
 /// A task: policy, which room counts, its name on the page.
 type Task = (&'static str, Lasting, &'static str);
 

@@ -5,9 +5,10 @@
 
 use super::ablations::{Ablation, Effect};
 use super::gaps::{self, Gap};
-use super::orders::{Holds, Verdict};
+use super::orders::Verdict;
 use super::published::listed;
 use super::tables::{Entry, Table};
+use crate::studies::class::Class;
 use crate::studies::statistics::{Summary, correlation};
 use serde::Serialize;
 
@@ -75,7 +76,7 @@ impl Evidence<'_> {
     pub fn answer(&self) -> Vec<String> {
         let kept = |claim: &str| {
             let of_claim = || self.verdicts.iter().filter(|verdict| verdict.claim == claim);
-            (of_claim().filter(|verdict| verdict.ours == Holds::Yes).count(), of_claim().count())
+            (of_claim().filter(|verdict| verdict.ours == Class::Holds).count(), of_claim().count())
         };
         let mut answer = Vec::new();
         if let Some(leads) = self.leads(4) {
@@ -228,7 +229,9 @@ impl Evidence<'_> {
         let broken: Vec<String> = self
             .verdicts
             .iter()
-            .filter(|verdict| verdict.claim == "time: DmRT is fastest" && verdict.ours == Holds::No)
+            .filter(|verdict| {
+                verdict.claim == "time: DmRT is fastest" && verdict.ours == Class::Fails
+            })
             .map(|verdict| verdict.table.clone())
             .collect();
         let text = format!(
@@ -311,11 +314,22 @@ impl Evidence<'_> {
     /// The reading that was missed for long: only DmRT has the shared memory in cases 1 and 2.
     fn shared(&self) -> Option<String> {
         let ours = gaps::of_tables(self.tables);
-        let gap = |gaps: &[Gap]| gaps.iter().find(|gap| gap.allocator == "dmrt").cloned();
-        let (before, after) = (gap(&ours)?, gap(&self.ablation("shared-256M")?.gaps)?);
+        let larger = &self.ablation("shared-256M")?.gaps;
+        let gap = |gaps: &[Gap], of: &str| gaps.iter().find(|gap| gap.allocator == of).cloned();
+        let (before, after) = (gap(&ours, "dmrt")?, gap(larger, "dmrt")?);
+        let moved = |towards: bool| {
+            let of = |name: &&str| {
+                let (before, after) = (gap(&ours, name)?.mean, gap(larger, name)?.mean);
+                let said = || format!("{name} from {before:.1} to {after:.1}");
+                ((after < before) == towards).then(said)
+            };
+            let others: Vec<String> = gaps::PRINTED[..3].iter().filter_map(of).collect();
+            listed(&others)
+        };
         Some(format!(
             "Over the {} tables DmRT's mean distance to what is printed is {:.1} points as set, {:.1} with \
-             256 MiB of shared memory ({} and {} rows within {:.0} points). No reading of the settings can \
+             256 MiB of shared memory ({} and {} rows within {:.0} points), which moves away from what is printed: {}, and \
+             brings nearer: {}. No reading of the settings can \
              be that near to all rows of dlmalloc: on one path under one load it is printed {:.1} points \
              apart in two tables. Which readings come near to which rows is what `freehold study dmrt \
              --search` maps.",
@@ -325,6 +339,8 @@ impl Evidence<'_> {
             before.near,
             after.near,
             gaps::NEAR,
+            moved(false),
+            moved(true),
             2.0 * gaps::least_possible("dlmalloc"),
         ))
     }

@@ -1,22 +1,11 @@
 //! The orders that the chapter claims, and whether its own tables and ours keep them.
 
 use super::tables::{Entry, Table};
+use crate::studies::class::Class;
 use serde::Serialize;
 
 /// The chapter's four, which a claim is about.
 const FOUR: [&str; 4] = ["dlmalloc", "tcmalloc", "tlsf", "dmrt"];
-
-/// Whether a claim holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Holds {
-    /// It does, and the intervals are apart.
-    Yes,
-    /// It does not contradict the figures, but neither do the intervals decide it.
-    Undecided,
-    /// It does not.
-    No,
-}
 
 /// One claim about one table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -27,8 +16,9 @@ pub struct Verdict {
     pub claim: &'static str,
     /// In the table as printed; `None` where there is none.
     pub published: Option<bool>,
-    /// In ours.
-    pub ours: Holds,
+    /// In ours, where the intervals of all its pairs are apart; undecidable where they are not. No setting was
+    /// chosen by a claim.
+    pub ours: Class,
 }
 
 /// A claim: this one before that one, for every pair, by a metric (less first).
@@ -95,9 +85,37 @@ pub fn verdicts(tables: &[Table]) -> Vec<Verdict> {
     verdicts
 }
 
-/// The claims, in the order of [`verdicts`].
-pub fn claims() -> impl Iterator<Item = &'static str> {
-    CLAIMS.iter().map(|claim| claim.text)
+/// What became of one claim, over the tables that it is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// The claim, in words.
+    pub claim: &'static str,
+    /// It holds when it holds in every table.
+    pub class: Class,
+    /// In how many tables it holds, is undecidable, fails.
+    pub ours: [usize; 3],
+    /// In how many of the printed tables it holds, and how many there are.
+    pub printed: (usize, usize),
+    /// The tables in which ours fails.
+    pub fails_in: Vec<String>,
+}
+
+/// A tally of every claim, in their order.
+pub fn tallies(verdicts: &[Verdict]) -> Vec<Tally> {
+    let tally = |claim: &'static str| {
+        let of_claim = || verdicts.iter().filter(move |verdict| verdict.claim == claim);
+        let ours = |class| of_claim().filter(|verdict| verdict.ours == class).count();
+        let printed = |holds| of_claim().filter(|verdict| verdict.published == Some(holds)).count();
+        let fails = of_claim().filter(|verdict| verdict.ours == Class::Fails);
+        Tally {
+            claim,
+            class: Class::of_all(of_claim().map(|verdict| verdict.ours)),
+            ours: [Class::Holds, Class::Undecidable, Class::Fails].map(ours),
+            printed: (printed(true), printed(true) + printed(false)),
+            fails_in: fails.map(|verdict| verdict.table.clone()).collect(),
+        }
+    };
+    CLAIMS.iter().map(|claim| tally(claim.text)).collect()
 }
 
 impl Claim {
@@ -111,32 +129,24 @@ impl Claim {
             table: table.name.clone(),
             claim: self.text,
             published: published.map(|all| all.into_iter().all(|holds| holds)),
-            ours: ours.fold(Holds::Yes, worse),
+            ours: Class::of_all(ours),
         }
     }
 
     /// Whether the intervals of the two are apart, and which way.
-    fn ours(&self, less: &Entry, more: &Entry) -> Holds {
+    fn ours(&self, less: &Entry, more: &Entry) -> Class {
         let (less, more) = (less.of(self.metric), more.of(self.metric));
         let apart = more.mean - less.mean;
         // The interval of a difference of two means; of the paired ones here it is, if anything, too wide.
-        match less.half_width.hypot(more.half_width) {
-            slack if apart > slack => Holds::Yes,
-            slack if apart < -slack => Holds::No,
-            _ => Holds::Undecided,
+        match less.spread().zip(more.spread()).map(|(less, more)| less.hypot(more)) {
+            Some(slack) if apart > slack => Class::Holds,
+            Some(slack) if apart < -slack => Class::Fails,
+            _ => Class::Undecidable,
         }
     }
 
     fn published(&self, less: &Entry, more: &Entry) -> Option<bool> {
         let get = super::metrics::metric(self.metric)?.published?;
         Some(get(less.published.as_ref()?) < get(more.published.as_ref()?))
-    }
-}
-
-fn worse(a: Holds, b: Holds) -> Holds {
-    match (a, b) {
-        (Holds::No, _) | (_, Holds::No) => Holds::No,
-        (Holds::Undecided, _) | (_, Holds::Undecided) => Holds::Undecided,
-        (Holds::Yes, Holds::Yes) => Holds::Yes,
     }
 }

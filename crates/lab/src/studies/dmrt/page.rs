@@ -10,11 +10,10 @@ mod drawings;
 mod tables;
 
 use super::config::Plan;
-use super::orders::{self, Holds};
+use super::orders::{self, Tally};
 use super::results::Results;
 use crate::report::html::{self, Cell, Escaped, Figure};
 use crate::report::sheet;
-use crate::studies::class::Class;
 use std::fmt::Write;
 
 /// The whole page. `command` is what made it.
@@ -140,32 +139,32 @@ impl Page<'_> {
 
     fn verdicts(&self, out: &mut String) {
         out.push_str(
-            "<h2 id=\"claims\">The chapter's claims</h2><p>In how many of the tables that a claim is \
-             about it holds: as printed, and in ours where the intervals decide it.</p>",
+            "<h2 id=\"claims\">The chapter's claims</h2><p>A claim holds when it holds in \
+             every table that it is about; beside it, in how many of ours and of the printed ones it does.</p>",
         );
-        let row = |claim: &'static str| {
-            let of_claim = || self.results.verdicts.iter().filter(|v| v.claim == claim);
-            let all = of_claim().count();
-            let printed = of_claim().filter(|v| v.published == Some(true)).count();
-            let published = of_claim().filter(|v| v.published.is_some()).count();
-            let ours = |holds| of_claim().filter(|v| v.ours == holds).count();
-            let not: Vec<String> =
-                of_claim().filter(|v| v.ours == Holds::No).map(|v| v.table.clone()).collect();
-            let note = (!not.is_empty()).then(|| format!("not in {}", not.join(", ")));
-            vec![
-                Cell::text(claim),
-                Cell { note, ..Cell::text(format!("{} of {all}", ours(Holds::Yes))) },
-                Cell::text(ours(Holds::Undecided).to_string()),
-                Cell::text(ours(Holds::No).to_string()),
-                Cell::text(format!("{printed} of {published}")),
-            ]
+        let tallies = orders::tallies(&self.results.verdicts);
+        let row = |tally: &Tally| {
+            let [holds, open, fails] = tally.ours;
+            let (printed, of) = tally.printed;
+            let mut cells = vec![Cell::text(tally.claim), tally.class.cell()];
+            cells.extend([holds, open, fails].map(|count| Cell::text(count.to_string())));
+            cells.push(Cell::text(format!("{printed} of {of}")));
+            cells
         };
-        let rows: Vec<_> = orders::claims().map(row).collect();
-        let classes = [Class::Holds, Class::Undecidable, Class::Fails].map(Class::name);
-        let heads = [&["claim"][..], &classes, &["printed: holds"]].concat();
-        let heads: Vec<String> = heads.into_iter().map(String::from).collect();
-        let mut table = String::new();
-        html::table(&mut table, "Claims", &heads, &rows);
+        let rows: Vec<_> = tallies.iter().map(row).collect();
+        let heads =
+            ["claim", "verdict", "holds in", "undecidable in", "fails in", "printed: holds in"];
+        let mut table = html::table_of("Claims", heads, &rows);
+        table.push_str("<dl class=\"pairs\">");
+        for Tally { claim, fails_in, .. } in tallies.iter().filter(|one| !one.fails_in.is_empty()) {
+            let _ = write!(
+                table,
+                "<dt>{}</dt><dd>fails in tables {}</dd>",
+                Escaped(claim),
+                Escaped(&fails_in.join(", "))
+            );
+        }
+        table.push_str("</dl>");
         Figure {
             id: "claims-table",
             title: "Orders",

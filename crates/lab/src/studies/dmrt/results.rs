@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The file of results. A function of the settings alone: no clock and no machine enters it, but for `instructions`.
 #[derive(Clone, PartialEq, Debug, Serialize)]

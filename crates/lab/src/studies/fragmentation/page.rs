@@ -57,13 +57,14 @@ fn target(out: &mut String, results: &Results, command: &str) {
         let less = found.verdicts(of, rival, Verdict::AtMost).len();
         let best = count(Class::Holds) == classes.len() && !classes.is_empty();
         let of_all = format!("{less} of {}", classes.len());
-        vec![Cell::text(&found.name), Cell { best, ..Cell::text(verdict) }, Cell::text(of_all)]
+        let verdict = Cell { best, verdict: true, ..Cell::text(verdict) };
+        vec![Cell::text(&found.name), verdict, Cell::text(of_all)]
     };
     let rows: Vec<Vec<Cell>> = results.traces.iter().map(row).collect();
     let heads = ["program".to_owned(), "verdict".to_owned(), format!("{of} at most {rival}")];
     let lead = "By four measures on each program. Fitted: the policy was chosen on these programs, and nothing that it reaches on \
-                them is counted. A prediction holds where the mean difference is zero or less, fails where it is above and its 95 % \
-                interval does not contain zero, and is undecidable where it does.";
+                them is counted. A prediction holds where all of the 95 % interval of the difference is zero or less, fails where all of it is \
+                above, and is undecidable else, or with a single recording.";
     let title = format!("{of} loses at most as much as {rival}");
     let drawing = html::table_of("What was to hold", heads, &rows);
     html::Figures { command }.add(out, "to-hold", &title, lead, &drawing);

@@ -5,7 +5,7 @@
 use super::compare::{Compared, Tally, Verdict};
 use super::{MEASURES, Measure, Plan, Program, SCHEMA_VERSION, Target};
 use crate::results::{Outcome, Steps};
-use crate::studies::class::Class;
+use crate::studies::class::{Basis, Class};
 use crate::studies::statistics::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -238,13 +238,10 @@ impl Results {
     /// What is said of the target on a program by one measure.
     pub fn class(&self, found: &Found, measure: &Measure) -> Option<Class> {
         let Target { of, at_most, fitted } = &self.target;
-        let compared = found.compare(of, at_most, measure)?;
-        Some(match compared.verdict {
-            _ if *fitted => Class::Fitted,
-            Verdict::AtMost => Class::Holds,
-            Verdict::NoDifference => Class::Undecidable,
-            Verdict::More => Class::Fails,
-        })
+        let basis = if *fitted { Basis::Fitted } else { Basis::Predicted };
+        // What a program allocates depends on its environment: one recording is a draw.
+        let difference = found.compare(of, at_most, measure)?.difference;
+        Some(Class::of(basis, difference.into(), (f64::NEG_INFINITY, 0.0)))
     }
 
     /// The comparisons with this verdict, by program; nothing where there are none.

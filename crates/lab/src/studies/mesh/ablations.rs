@@ -68,21 +68,26 @@ pub fn waiting(plan: &Plan) -> Vec<Cell> {
 }
 
 /// The usual allocators over the allocator in C, as the table of costs has it: cycles of a call, the mean of
-/// all loads and policies.
-pub fn usual_over_c(plan: &Plan, entries: &[Entry], in_c: &[Entry]) -> Option<f64> {
+/// all loads and policies, seed by seed. Kernels draw nothing: every seed has the same.
+pub fn usual_over_c(plan: &Plan, entries: &[Entry], in_c: &[Entry]) -> Option<Vec<f64>> {
     let first = plan.platforms.first()?.to_string();
-    let table = |load: &str| {
-        let rows = entries.iter().map(|entry| &entry.mean);
-        let is = |row: &&super::Row| {
+    let cycles = |entry: &Entry, seed: usize| {
+        entry.runs.get(seed).or(entry.runs.first()).map(|row| row.cycles)
+    };
+    let table = |load: &str, seed: usize| {
+        let is = |entry: &&Entry| {
+            let row = &entry.mean;
             row.load == load && row.platform == first && row.allocator == Allocator::Private.name()
         };
-        rows.clone().find(is).map(|row| row.cycles)
+        cycles(entries.iter().find(is)?, seed)
     };
-    let usual = in_c.iter().filter(|entry| plan.general_purpose.contains(&entry.mean.policy));
-    let ratios: Option<Vec<f64>> =
-        usual.map(|entry| Some(entry.mean.cycles / table(&entry.mean.load)?)).collect();
-    let ratios = ratios.filter(|ratios| !ratios.is_empty())?;
-    Some(ratios.iter().sum::<f64>() / ratios.len() as f64)
+    let of_seed = |seed: usize| {
+        let usual = in_c.iter().filter(|entry| plan.general_purpose.contains(&entry.mean.policy));
+        let ratio = |entry: &Entry| Some(cycles(entry, seed)? / table(&entry.mean.load, seed)?);
+        let ratios: Vec<f64> = usual.map(ratio).collect::<Option<_>>()?;
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    };
+    (0..plan.repeats as usize).map(of_seed).collect()
 }
 
 /// What an improvement changes on one platform, in percent of the cycles without it.

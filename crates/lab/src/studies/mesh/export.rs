@@ -21,6 +21,7 @@ const COLUMNS: &[(&str, Column<Row>)] = &[
     ("events", Whole(|row| row.events)),
     ("cycles", Real(|row| row.cycles)),
     ("travel", Real(|row| row.travel)),
+    ("queued", Real(|row| row.queued)),
     ("wait", Real(|row| row.wait)),
     ("search", Real(|row| row.search)),
     ("work", Real(|row| row.work)),

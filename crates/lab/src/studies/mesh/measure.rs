@@ -101,8 +101,10 @@ pub struct Row {
     pub events: u64,
     /// Cycles per call.
     pub cycles: f64,
-    /// Of these on the network.
+    /// Of these on the network, links not waited for.
     pub travel: f64,
+    /// Waiting on the way, for links that other messages took.
+    pub queued: f64,
     /// Waiting for locks and controllers.
     pub wait: f64,
     /// Finding the heap.
@@ -315,6 +317,7 @@ fn row(
         events: run.events,
         cycles: run.cycles_per_event(),
         travel: per(run.cycles.travel),
+        queued: per(run.cycles.queued),
         wait: per(run.cycles.wait),
         search: per(run.cycles.search),
         work: per(run.cycles.work),
@@ -344,6 +347,7 @@ fn entry(runs: &[&(Row, Run)]) -> Option<Entry> {
         events: sum(|row| row.events),
         cycles: mean(|row| row.cycles),
         travel: mean(|row| row.travel),
+        queued: mean(|row| row.queued),
         wait: mean(|row| row.wait),
         search: mean(|row| row.search),
         work: mean(|row| row.work),

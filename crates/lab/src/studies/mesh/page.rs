@@ -254,11 +254,11 @@ impl Page<'_> {
 const VERDICTS: &str = "Fitted: settings were chosen so that it comes out. A prediction holds or fails with all of its 95 % \
                         interval over the seeds; else it is undecidable. Kernels draw nothing and have no interval: \
                         means of the four published ones. Below the table stands what the differences come from.";
-const GOALS: &str = "Set beforehand. A request is refused in vain when some heap had room for it from its \
+const GOALS: &str = "Set beforehand; quotients of the same seeds, and a goal holds with all of their 95 % interval. A request is refused in vain when some heap had room for it from its \
                      beginning to its end.";
 const PLOT: &str = "By index all nodes walk past the same full heaps, and the walk grows with the platform. By \
                     distance it does not.";
-const CAUSE: &str = "Travel is time on the network; wait is for locks and busy controllers; search is records, \
+const CAUSE: &str = "Travel is time on the network; links: waiting on the way for links that others take; wait is for locks and busy controllers; search is records, \
                      probes, the map, and heaps found full or busy; work is the rest, on the heap that served.";
 const SERVED: &str = "Darker cells serve more. Each map has its own scale, named below it.";
 const LINKS: &str = "Share of the time in which the up to four links out of a node carry flits.";
@@ -267,10 +267,11 @@ const IMPROVE: &str = "Cycles beside those without any; then messages, share of 
 const GAINS: &str = "Change of the cycles of a call. Alone: against none of them. Together: all against all but it.                      Any set can be switched on: improve.improved.";
 const COSTS: &str =
     "In cycles unless the sentence says otherwise. None differs between experiments.";
-const CAUSES: [&str; 9] = [
+const CAUSES: [&str; 10] = [
     "allocator",
     "cycles",
     "travel",
+    "links",
     "wait",
     "search",
     "work",
@@ -300,7 +301,8 @@ fn judged(changes: &[f64], chosen: bool) -> Cell {
         some => format!("gains in {some} of {}", changes.len()),
     };
     let note = if chosen { "among the improved" } else { "left out" };
-    Cell { note: Some(note.to_owned()), best: gains == changes.len(), ..Cell::text(verdict) }
+    let best = gains == changes.len();
+    Cell { note: Some(note.to_owned()), best, verdict: true, ..Cell::text(verdict) }
 }
 
 fn number(value: f64) -> String {
@@ -314,12 +316,13 @@ fn verdict_table(title: &str, wanted: &str, verdicts: &[Verdict]) -> String {
             "percent" => Cell::text(format!("{value:.1} %")),
             _ => Cell::text(format!("{value:.0}")),
         };
-        let best = verdict.class == Class::Holds;
-        let judged = Cell { best, ..Cell::text(&verdict.verdict) };
+        let apart = (!verdict.apart.is_empty()).then(|| verdict.apart.clone());
+        let judged = Cell { note: apart, ..verdict.class.cell() };
         let mut ours = value(verdict.ours);
-        if verdict.half_width > 0.0 {
-            ours.note = Some(format!("± {:.2}", verdict.half_width));
-        }
+        ours.note = match verdict.half_width {
+            None => Some("one seed".to_owned()),
+            Some(half) => (half > 0.0).then(|| format!("± {half:.2}")),
+        };
         vec![Cell::text(&verdict.what), judged, value(verdict.wanted), ours]
     };
     let rows: Vec<Vec<Cell>> = verdicts.iter().map(row).collect();
@@ -345,6 +348,7 @@ fn causes_of(entry: &Entry) -> Vec<Cell> {
         Cell::text(name),
         Cell::text(format!("{:.1} ± {:.1}", row.cycles, entry.half_width)),
         part(row.travel),
+        part(row.queued),
         part(row.wait),
         part(row.search),
         part(row.work),

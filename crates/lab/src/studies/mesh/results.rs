@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The file of results. A function of the settings alone: no clock and no machine enters it.
 #[derive(Clone, PartialEq, Debug, Serialize)]

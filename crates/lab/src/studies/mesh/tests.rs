@@ -93,7 +93,10 @@ fn fitted_figures_are_not_counted_and_predictions_have_intervals() {
     let (_, results) = small(&changes);
     let of = |key: &'static str| results.verdicts.iter().filter(move |verdict| verdict.key == key);
     assert!(of("growth_proposed").all(|verdict| verdict.class == Class::Fitted));
-    assert!(of("lock_share").count() == 3 && of("lock_share").all(|one| one.half_width > 0.0));
+    let has_spread = |one: &Verdict| one.half_width.is_some_and(|half| half > 0.0);
+    assert!(of("lock_share").count() == 5 && of("lock_share").all(has_spread));
+    let way = of("lock_share").next_back().unwrap();
+    assert!(way.class == Class::Fitted && (55.0..70.0).contains(&way.ours), "{way:?}");
     let predicted = results.verdicts.iter().filter(|one| one.class != Class::Fitted).count();
     assert!(results.answer[0].contains(&format!("of {predicted} predictions hold")));
 }
@@ -128,6 +131,26 @@ fn shares_fall_as_computing_costs_more_and_policies_pay_for_what_they_touch() {
     assert!(results.in_c.iter().all(|entry| entry.mean.accesses > 0.0));
     let usual = results.verdicts.iter().find(|verdict| verdict.key == "c_over_others").unwrap();
     assert!((0.5..5.0).contains(&usual.ours), "{usual:?}");
+}
+
+/// One seed has no interval: nothing that it draws is decided. Kernels draw nothing.
+#[test]
+fn one_seed_decides_nothing_that_is_drawn() {
+    let (_, results) = small(&["kernels.run=true", "platforms=2x2", "larger=[]"]);
+    assert!(
+        results.goals.iter().all(|goal| goal.class == Class::Undecidable),
+        "{:?}",
+        results.goals
+    );
+    let drawn = results.verdicts.iter().filter(|one| one.half_width.is_none());
+    assert!(drawn.clone().all(|one| matches!(one.class, Class::Fitted | Class::Undecidable)));
+    let of_kernels = results.verdicts.iter().filter(|one| one.what.starts_with("Kernels"));
+    assert!(drawn.count() > 0 && of_kernels.clone().count() > 0);
+    assert!(
+        of_kernels
+            .clone()
+            .all(|one| one.half_width == Some(0.0) && one.class != Class::Undecidable)
+    );
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn one_lock(results: &Results) -> Option<Claim> {
         results,
         "One lock: one or two threads run, the others wait".to_owned(),
         "at most 2",
-        format!("{:.2} with {} threads", most.speed_up, most.threads),
+        Some(format!("{:.2} with {} threads", most.speed_up, most.threads)),
         most.speed_up <= 2.0,
         "Two threads cannot show whether four would run.",
     ))
@@ -71,12 +71,11 @@ fn one_lock(results: &Results) -> Option<Claim> {
 
 fn glibc(results: &Results) -> Option<Claim> {
     let most = with_most_threads(results, "glibc")?;
-    let ours =
-        format!("{:.2} of the loop's with {} threads", most.against_loop.median, most.threads);
+    let ours = of_the_loop(most);
     Some(Claim {
         what: "glibc scales to four or eight threads".to_owned(),
         published: "4 to 8".to_owned(),
-        ours,
+        ours: ours.unwrap_or_else(refused),
         class: Class::Undecidable,
         why: "It was glibc's malloc of 2000, and takes more than eight processors to see.",
     })
@@ -88,27 +87,39 @@ fn last_design(results: &Results) -> Option<Claim> {
         results,
         "The paper's last design scales".to_owned(),
         "with the processors",
-        format!("{:.2} of the loop's with {} threads", most.against_loop.median, most.threads),
+        of_the_loop(most),
         most.against_loop.low >= SCALES,
         "A heap for each thread with frees by inbox stands for it: the design is described in one sentence.",
     ))
 }
 
-/// A claim on many threads: undecidable where there are few processors.
+/// A speed-up as a share of the loop's, where the loop's can be.
+fn of_the_loop(most: &Summary) -> Option<String> {
+    let share = most.against_loop.median;
+    let said = || format!("{share:.2} of the loop's with {} threads", most.threads);
+    share.is_finite().then(said)
+}
+
+fn refused() -> String {
+    "refused: the loop gained more than there are processors".to_owned()
+}
+
+/// A claim on many threads: undecidable where there are few processors, or the loop's gain was refused.
 fn scaling(
     results: &Results,
     what: String,
     published: &str,
-    ours: String,
+    ours: Option<String>,
     holds: bool,
     why: &'static str,
 ) -> Claim {
-    let class = match (results.processors < ENOUGH, holds) {
+    let class = match (results.processors < ENOUGH || ours.is_none(), holds) {
         (true, _) => Class::Undecidable,
         (false, true) => Class::Holds,
         (false, false) => Class::Fails,
     };
-    Claim { what, published: published.to_owned(), ours, class, why }
+    let (published, ours) = (published.to_owned(), ours.unwrap_or_else(refused));
+    Claim { what, published, ours, class, why }
 }
 
 fn find<'a>(results: &'a Results, allocator: &str, threads: u32) -> Option<&'a Summary> {
@@ -134,6 +145,7 @@ mod tests {
             speed_up: speed_up * f64::from(threads),
             loop_speed_up: f64::from(threads),
             against_loop,
+            refused: 0,
             peak_resident: 11_000_000,
             useful_bytes: 9_000_000,
             more_work: 1.0,

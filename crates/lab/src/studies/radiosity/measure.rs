@@ -7,6 +7,7 @@ use crate::studies::columns::{
     self,
     Column::{self, Real, Text, Whole},
 };
+use crate::studies::loop_gain;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -117,10 +118,12 @@ pub struct Summary {
     pub seconds: f64,
     /// Median of each round's seconds with one thread over those with so many.
     pub speed_up: f64,
-    /// The same of the loop.
+    /// The same of the loop, without refused rounds; no number where all were refused.
     pub loop_speed_up: f64,
-    /// Of each round's quotient of the two.
+    /// Of each round's quotient of the two, without refused rounds.
     pub against_loop: Median,
+    /// Rounds in which the loop gained more than there are processors: nothing is divided by that.
+    pub refused: usize,
     /// Median peak of resident memory, bytes.
     pub peak_resident: u64,
     /// Bytes of the solution's objects.
@@ -221,9 +224,10 @@ pub fn measure(
         }
     }
     let base = threads.first().copied().unwrap_or(1);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let summaries = servers.iter().flat_map(|server| {
         let rows = &rows;
-        threads.iter().map(move |&threads| summary(rows, &server.name, base, threads))
+        threads.iter().map(move |&threads| summary(rows, &server.name, base, threads, processors))
     });
     Ok((summaries.collect(), rows))
 }
@@ -372,24 +376,36 @@ fn run(
     })
 }
 
-fn summary(rows: &[RunRow], allocator: &str, base: u32, threads: u32) -> Summary {
+fn summary(
+    rows: &[RunRow],
+    allocator: &str,
+    base: u32,
+    threads: u32,
+    processors: usize,
+) -> Summary {
     let of = |threads: u32| {
         rows.iter().filter(move |row| row.allocator == allocator && row.threads == threads)
     };
     let pairs: Vec<(&RunRow, &RunRow)> = of(base).zip(of(threads)).collect();
-    let spread_of = |get: fn(&RunRow, &RunRow) -> f64| {
+    let spread_of = |pairs: &[(&RunRow, &RunRow)], get: fn(&RunRow, &RunRow) -> f64| {
         Median::of(pairs.iter().map(|(one, many)| get(one, many)).collect())
     };
-    let median_of = |get: fn(&RunRow, &RunRow) -> f64| spread_of(get).median;
+    let median_of = |get: fn(&RunRow, &RunRow) -> f64| spread_of(&pairs, get).median;
+    let gained = |one: &RunRow, many: &RunRow| one.loop_seconds / many.loop_seconds;
+    let is_possible = |&&(one, many): &&(&RunRow, &RunRow)| {
+        loop_gain::is_possible(gained(one, many), threads as usize, processors)
+    };
+    let possible: Vec<(&RunRow, &RunRow)> = pairs.iter().filter(is_possible).copied().collect();
     Summary {
         allocator: allocator.to_owned(),
         threads,
         seconds: median_of(|_, many| many.seconds),
         speed_up: median_of(|one, many| one.seconds / many.seconds),
-        loop_speed_up: median_of(|one, many| one.loop_seconds / many.loop_seconds),
-        against_loop: spread_of(|one, many| {
+        loop_speed_up: spread_of(&possible, gained).median,
+        against_loop: spread_of(&possible, |one, many| {
             (one.seconds / many.seconds) / (one.loop_seconds / many.loop_seconds)
         }),
+        refused: pairs.len() - possible.len(),
         peak_resident: median_of(|_, many| many.peak_resident as f64) as u64,
         useful_bytes: median_of(|_, many| many.useful_bytes as f64) as u64,
         more_work: median_of(|one, many| many.processor_seconds / one.processor_seconds),
@@ -433,10 +449,17 @@ mod tests {
             row(1, 2, 4.0, 2.0),
             row(2, 2, 2.5, 1.0),
         ];
-        let found = summary(&rows, "glibc", 1, 2);
+        let found = summary(&rows, "glibc", 1, 2, 2);
         assert_eq!((found.speed_up, found.seconds), (1.6, 2.5));
         assert_eq!(found.against_loop, Median { median: 1.0, low: 0.8, high: 1.0 });
         assert_eq!((found.more_work, found.external), (1.2, None));
+        assert_eq!(found.refused, 0);
+        // The loop "gained" 2.87 on 2 processors: that round divides nothing.
+        let rows = [&rows[..], &[row(1, 3, 4.0, 2.87), row(2, 3, 2.0, 1.0)]].concat();
+        let found = summary(&rows, "glibc", 1, 2, 2);
+        assert_eq!((found.refused, found.loop_speed_up, found.against_loop.high), (1, 2.0, 1.0));
+        let found = summary(&rows[6..], "glibc", 1, 2, 2);
+        assert!(found.refused == 1 && found.against_loop.median.is_nan(), "{found:?}");
         let mut file = Vec::new();
         write_rows(&mut file, &rows).unwrap();
         assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));

@@ -1,6 +1,6 @@
 //! The study as one HTML file: the answer, Figure 1, speed-up, memory.
 
-use super::{PAPER_IN_USE, Results, Scaled};
+use super::{Median, PAPER_IN_USE, Results, Scaled, Summary};
 use crate::human;
 use crate::report::html::{self, Cell, Figure};
 use crate::report::lines::{Axis, LineChart, Series};
@@ -94,15 +94,8 @@ fn speed_up(out: &mut String, results: &Results, command: &str) {
                 Cell::text(format!("{name}, {} threads", summary.threads)),
                 Cell::text(format!("{:.2} s", summary.seconds)),
                 Cell::text(format!("{:.2}", summary.speed_up)),
-                Cell::text(format!("{:.2}", summary.loop_speed_up)),
-                Cell {
-                    bar: Some(summary.against_loop.median.min(1.0)),
-                    note: Some(format!(
-                        "{:.2} to {:.2}",
-                        summary.against_loop.low, summary.against_loop.high
-                    )),
-                    ..Cell::text(format!("{:.2}", summary.against_loop.median))
-                },
+                of_the_loop(summary),
+                against_the_loop(summary),
                 Cell::text(format!("{:.2}", summary.more_work)),
             ]);
         }
@@ -125,13 +118,35 @@ fn speed_up(out: &mut String, results: &Results, command: &str) {
         lead: "Medians over rounds; below a quotient stands the interval of its median (95 %; of fewer than six \
                rounds the least and the greatest). The loop allocates nothing and runs directly before and \
                directly after each run, with as many threads: what the machine itself gives, which on a machine that others use is less than there \
-               are threads and different every second. Processor time does not depend on others: 1.00 in the \
+               are threads and different every second. Rounds in which the loop gained more than there are processors are refused. Processor time does not depend on others: 1.00 in the \
                last column says that threads cost each other nothing.",
         drawing: &table,
         table: "",
         command,
     }
     .write(out);
+}
+
+/// The loop's own gain, and in how many rounds it was refused.
+fn of_the_loop(summary: &Summary) -> Cell {
+    let note = (summary.refused > 0).then(|| format!("{} rounds refused", summary.refused));
+    let text = match summary.loop_speed_up.is_finite() {
+        true => format!("{:.2}", summary.loop_speed_up),
+        false => "refused".to_owned(),
+    };
+    Cell { note, ..Cell::text(text) }
+}
+
+fn against_the_loop(summary: &Summary) -> Cell {
+    let Median { median, low, high } = summary.against_loop;
+    if !median.is_finite() {
+        return Cell::text("refused");
+    }
+    Cell {
+        bar: Some(median.min(1.0)),
+        note: Some(format!("{low:.2} to {high:.2}")),
+        ..Cell::text(format!("{median:.2}"))
+    }
 }
 
 /// The schemes: what they stand for, and who waits.

@@ -1,58 +1,22 @@
 //! What of the paper holds here, computed from the measurements, and what comes from where.
 
+use super::byte_exact;
 use super::causes;
 use super::heaps::{Blocks, Fit, Sharing};
 use super::published;
 use super::results::Results;
 use super::tables::{Curve, Growth, is_the_papers};
-use crate::studies::class;
+use crate::studies::class::{self, Class};
 use serde::Serialize;
 
-/// Whether a conclusion holds here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It does.
-    Holds,
-    /// In part.
-    InPart,
-    /// It does not.
-    Fails,
-    /// This machine cannot tell: it has fewer processors than the conclusion is about.
-    Undecidable,
-    /// Too little was measured.
-    Unknown,
-}
-
-impl Verdict {
-    /// In a report.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds",
-            Verdict::InPart => "holds in part",
-            Verdict::Fails => "does not hold here",
-            Verdict::Undecidable => "undecidable on this machine",
-            Verdict::Unknown => "not measured",
-        }
-    }
-
-    /// As found, where the machine has as many processors as the conclusion is about threads. With fewer only what
-    /// holds all the same is said.
-    fn on(self, processors: usize, threads: usize) -> Verdict {
-        match self {
-            Verdict::Fails | Verdict::InPart if processors < threads => Verdict::Undecidable,
-            found => found,
-        }
-    }
-
-    fn of(count: usize, all: usize) -> Verdict {
-        match count {
-            _ if all == 0 => Verdict::Unknown,
-            count if count == all => Verdict::Holds,
-            0 => Verdict::Fails,
-            _ => Verdict::InPart,
-        }
-    }
+/// What becomes of a conclusion about several fits of which `holding` of `all` agree. A conclusion about more threads than
+/// the machine has processors cannot fail there: whether it does is undecidable.
+fn judged(holding: usize, all: usize, is_measurable: bool) -> Class {
+    let class = Class::of_all((0..all).map(|nth| match nth < holding {
+        true => Class::Holds,
+        false => Class::Fails,
+    }));
+    if class == Class::Fails && !is_measurable { Class::Undecidable } else { class }
 }
 
 /// A conclusion of the paper, beside what was measured.
@@ -60,8 +24,10 @@ impl Verdict {
 pub struct Finding {
     /// The conclusion, in short.
     pub claim: &'static str,
-    /// Whether it holds here.
-    pub verdict: Verdict,
+    /// What became of it. None was fitted.
+    pub class: Class,
+    /// In how many of the fits, or ways, that it is about it holds, and how many those are.
+    pub holds_in: (usize, usize),
     /// The numbers.
     pub text: String,
     /// Whether it comes from the machine, the lock, or the lists.
@@ -78,8 +44,27 @@ pub fn account(results: &Results) -> Vec<Finding> {
         longer_lists(results),
         same_fragmentation(results),
     ];
-    findings.iter_mut().for_each(|finding| begin_large(&mut finding.text));
+    // Everything here is measured or drawn: a single run shows no spread.
+    let is_once = results.settings["runs"].as_u64().unwrap_or(1) < 2;
+    for finding in &mut findings {
+        begin_large(&mut finding.text);
+        if is_once {
+            finding.class = Class::Undecidable;
+        }
+    }
     findings
+}
+
+impl Finding {
+    /// As a report says it.
+    pub fn said(&self) -> String {
+        match (self.class, self.holds_in) {
+            (class, (some, all)) if 0 < some && some < all => {
+                format!("{}, {some} of {all} agree", class.name())
+            }
+            (class, _) => class.name().to_owned(),
+        }
+    }
 }
 
 /// A sentence that begins with a fit's name begins with a capital letter all the same.
@@ -138,7 +123,8 @@ fn falls_then_rises(results: &Results) -> Finding {
     }
     Finding {
         claim: "The runtime decreases, and after the optimal number of threads gradually increases.",
-        verdict: Verdict::of(hold, parts.len()).on(results.processors, PAPERS_BEST),
+        class: judged(hold, parts.len(), results.processors >= PAPERS_BEST),
+        holds_in: (hold, parts.len()),
         text: join(parts) + " Published: 1250 ms, least 826 ms on 4, 1390 ms on 20 (first fit).",
         cause: causes::of_rise_and_fall(results),
     }
@@ -154,10 +140,11 @@ fn four_threads(results: &Results) -> Finding {
     Finding {
         claim: "Four threads are best.",
         // Four threads can be best by chance on fewer processors: that would say nothing either.
-        verdict: match results.processors {
-            few if few < PAPERS_BEST && !parts.is_empty() => Verdict::Undecidable,
-            _ => Verdict::of(four, parts.len()),
+        class: match results.processors < PAPERS_BEST {
+            true => Class::Undecidable,
+            false => judged(four, parts.len(), true),
         },
+        holds_in: (four, parts.len()),
         text: format!("Best numbers under the paper's lock: {}", join(parts)),
         cause: causes::of_the_best_number(results),
     }
@@ -200,10 +187,11 @@ fn scale_alike(results: &Results) -> Finding {
     let alike = wide.iter().filter(|spread| **spread <= 0.1).count();
     Finding {
         claim: "Multi-threading does not affect the fits differently.",
-        verdict: match results.processors {
-            few if few < PAPERS_BEST && !wide.is_empty() => Verdict::Undecidable,
-            _ => Verdict::of(alike, wide.len()),
+        class: match results.processors < PAPERS_BEST {
+            true => Class::Undecidable,
+            false => judged(alike, wide.len(), true),
         },
+        holds_in: (alike, wide.len()),
         text: join(text) + " Published on 4 threads: 1.52, 1.51 and 1.52.",
         cause: causes::of_alike(results),
     }
@@ -240,7 +228,8 @@ fn large_numbers(results: &Results) -> Finding {
         results.allocations.iter().flat_map(|sweep| &sweep.points).map(|p| p.allocations).max();
     Finding {
         claim: "The multithreaded implementation is only faster under a large enough number of allocations.",
-        verdict: Verdict::of(cross, all),
+        class: judged(cross, all, true),
+        holds_in: (cross, all),
         text: format!(
             "Two threads against the program without threads and locks, coalescing, first, best and worst fit: {} \
              \"Never\": not up to {} allocations.",
@@ -286,34 +275,41 @@ fn longer_lists(results: &Results) -> Finding {
     });
     Finding {
         claim: "Ten times the iterations cost 27 to 29 times as much.",
-        verdict: Verdict::of(hold, all),
+        class: judged(hold, all, true),
+        holds_in: (hold, all),
         text: format!("{} Published: {} times.", join(parts), ten_fold.join(", ")),
         cause: causes::of_the_growth(results),
     }
 }
 
-/// Figure 14 beside lists that are cut to the byte, which the published ones seem to be.
+/// Figure 14 on lists that are cut to the byte, which the published ones seem to be.
 fn to_the_byte(results: &Results) -> String {
     let each = results.figure_14.iter().map(|one| {
         format!(
-            "{} {:.0} ({}; published {:.0}, in multiples of 16 bytes {:.0})",
+            "{} {:.0}, {:.0} on one thread (published {:.0}, {})",
             one.fit,
             one.to_the_byte.mean,
-            one.class.name(),
+            one.alone.mean,
             one.published,
-            one.to_sixteen.mean
+            one.class.name()
         )
     });
     let after_ten = results.figure_14.iter().zip(each).filter(|(one, _)| one.iterations == 10);
     let parts: Vec<String> = after_ten.map(|(_, text)| text).collect();
+    let spread = byte_exact::between(&results.figure_14).map(|(one, over_best)| {
+        format!("{} {:.2} after {}", one.fit, over_best.mean, one.iterations)
+    });
     let all = class::counted(results.figure_14.iter().map(|one| one.class));
     format!(
-        "Free blocks after ten iterations of lists that are cut to the byte, as the paper's: {} Of figure 14, {all}.",
-        join(parts)
+        "Free blocks after ten iterations of lists that are cut to the byte, as the paper's: {} Of best fit's have: {} Of figure \
+         14, {all}.",
+        join(parts),
+        join(spread.collect())
     )
 }
 
-fn same_fragmentation(results: &Results) -> Finding {
+/// The ablation: blocks of the heaps, in granules of 16 bytes, by trees that choose what the lists choose.
+fn in_granules(results: &Results) -> String {
     let of = |sharing: Sharing, fit: Fit| {
         results.iterations.iter().find(move |growth| {
             (growth.on.sharing, growth.on.fit, growth.on.blocks)
@@ -321,43 +317,34 @@ fn same_fragmentation(results: &Results) -> Finding {
         })
     };
     let blocks = |growth: &Growth| growth.points.last().map(|last| last.free_blocks.mean);
-    let (mut parts, mut under_threads, mut all) = (Vec::new(), 0, 0);
-    let mut between = Vec::new();
-    for fit in Fit::ALL {
-        let (Some(alone), Some(shared)) = (of(Sharing::Unlocked, fit), of(Sharing::PaperLock, fit))
-        else {
-            continue;
-        };
-        let (Some(one), Some(many)) = (blocks(alone), blocks(shared)) else { continue };
-        all += 1;
-        under_threads += usize::from((many / one - 1.0).abs() <= 0.1);
-        between.push(many);
-        parts.push(format!(
-            "{}: {one:.0} free blocks alone, {many:.0} on {} threads",
+    let parts = Fit::ALL.into_iter().filter_map(|fit| {
+        let shared = of(Sharing::PaperLock, fit)?;
+        Some(format!(
+            "{} {:.0} alone, {:.0} on {} threads",
             fit.name(),
+            blocks(of(Sharing::Unlocked, fit)?)?,
+            blocks(shared)?,
             shared.threads
-        ));
-    }
-    let low = between.iter().copied().fold(f64::MAX, f64::min);
-    let high = between.iter().copied().fold(0.0, f64::max);
-    let alike = high <= 1.1 * low;
+        ))
+    });
+    format!("Ablation, lengths in granules of 16 bytes: {}", join(parts.collect()))
+}
+
+/// Judged by figure 14 at the paper's grain: our heaps' granules make the fits differ, which the paper's lists have not.
+fn same_fragmentation(results: &Results) -> Finding {
     let spread = [10, 50, 100].map(|n| {
         let of = |fit| published::blocks(fit, n).unwrap_or(f64::NAN);
         format!("{:.1} %", 100.0 * (of(Fit::Worst) / of(Fit::Best) - 1.0))
     });
-    let verdict = match Verdict::of(under_threads, all) {
-        Verdict::Holds if !alike => Verdict::InPart,
-        other => other,
-    };
     Finding {
         claim: "Despite the fit, it will hold the same amount of fragmentation.",
-        verdict,
+        class: byte_exact::alike(&results.figure_14),
+        holds_in: (0, 0),
         text: format!(
-            "{} Between the fits: {}. Published, worst over best fit at 10, 50 and 100 iterations: {}. {}",
-            join(parts),
-            if alike { "the same" } else { "not the same" },
+            "{} Published, worst over best fit at 10, 50 and 100 iterations: {}. {}",
+            to_the_byte(results),
             spread.join(", "),
-            to_the_byte(results)
+            in_granules(results)
         ),
         cause: causes::of_the_fragmentation(results),
     }

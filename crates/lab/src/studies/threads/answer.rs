@@ -1,7 +1,7 @@
 //! The study in a few sentences: what a heap a thread is worth, against the machine and against locks.
 
 use super::super::ranks::Middle;
-use super::account::{Verdict, fit_name};
+use super::account::fit_name;
 use super::heaps::Sharing;
 use super::measure::Row;
 use super::plan::{Experiment, Subject};
@@ -9,6 +9,7 @@ use super::results::Results;
 use super::rows::{On, Rows, is_faster};
 use super::turns::Turned;
 use crate::human;
+use crate::studies::class;
 
 /// A heap without locks shall reach this share of what a loop without allocations gains.
 const NEAR_THE_LOOP: f64 = 0.95;
@@ -46,13 +47,10 @@ pub fn answer(results: &Results, rows: Rows<'_>, mallocs: &[String]) -> Vec<Stri
     answer.extend(heap_a_thread(results));
     answer.extend(against_locks(rows));
     answer.extend(freehold(rows, mallocs));
-    let holds = results.account.iter().filter(|f| f.verdict == Verdict::Holds).count();
     if !results.account.is_empty() {
-        let open = results.account.iter().filter(|f| f.verdict == Verdict::Undecidable).count();
+        let counted = class::counted(results.account.iter().map(|finding| finding.class));
         answer.push(format!(
-            "Of the paper's {} conclusions {holds} hold here, and {open} cannot be decided with {} processors; the account \
-             says why.",
-            results.account.len(),
+            "Of the paper's conclusions, taken as predictions, with {} processors: {counted}; the account says why.",
             results.processors
         ));
     }

@@ -11,7 +11,7 @@
 use super::heaps::Fit;
 use super::plan::ITERATION;
 use super::published;
-use crate::studies::class::{Basis, Class};
+use crate::studies::class::{Basis, Class, Ours};
 use crate::studies::statistics::Summary;
 use freehold_sim::random::Random;
 use serde::Serialize;
@@ -44,6 +44,13 @@ pub struct FreeBlocks {
     pub published: f64,
     /// Free chunks of lists that are cut to the byte.
     pub to_the_byte: Summary,
+    /// The same with one thread.
+    pub alone: Summary,
+    /// The first over the second, seed by seed.
+    pub over_alone: Summary,
+    /// The first of every seed.
+    #[serde(skip)]
+    pub counts: Vec<f64>,
     /// The same lists with lengths in multiples of 16 bytes.
     pub to_sixteen: Summary,
     /// Whether the first is within 10 % of what is printed.
@@ -56,16 +63,52 @@ pub fn figure_14(counting: &Counting) -> Vec<FreeBlocks> {
     for fit in Fit::ALL {
         for iterations in [10, 50, 100] {
             let Some(published) = published::blocks(fit, iterations) else { continue };
-            let of = |grain| Summary::of(&counting.counts(fit, iterations * ITERATION, grain));
-            let (to_the_byte, to_sixteen) = (of(1), of(16));
+            let of =
+                |counting: &Counting, grain| counting.counts(fit, iterations * ITERATION, grain);
+            let counts = of(counting, 1);
+            let one = of(&Counting { threads: 1, ..*counting }, 1);
+            let quotients: Vec<f64> =
+                counts.iter().zip(&one).map(|(many, one)| many / one).collect();
+            let to_the_byte = Summary::of(&counts);
             let limits = (published * (1.0 - NEAR), published * (1.0 + NEAR));
-            let ours = (to_the_byte.mean, to_the_byte.half_width);
-            let class = Class::of(Basis::Predicted, ours, limits);
-            let fit = fit.name();
-            all.push(FreeBlocks { fit, iterations, published, to_the_byte, to_sixteen, class });
+            all.push(FreeBlocks {
+                fit: fit.name(),
+                iterations,
+                published,
+                to_the_byte,
+                alone: Summary::of(&one),
+                over_alone: Summary::of(&quotients),
+                to_sixteen: Summary::of(&of(counting, 16)),
+                class: Class::of(Basis::Predicted, to_the_byte.into(), limits),
+                counts,
+            });
         }
     }
     all
+}
+
+/// Of the paper's conclusion that fragmentation is the same despite the fit and the threads: whether chunks are within
+/// 10 % of those of one thread, fit by fit, and of those of every other fit after as many iterations.
+pub fn alike(all: &[FreeBlocks]) -> Class {
+    let same = |quotients: Summary| {
+        Class::of(Basis::Predicted, Ours::from(quotients), (1.0 - NEAR, 1.0 + NEAR))
+    };
+    let threads = all.iter().map(|one| same(one.over_alone));
+    Class::of_all(threads.chain(between(all).map(|(_, quotients)| same(quotients))))
+}
+
+/// Worst over best fit after each number of iterations, seed by seed; the same of first fit.
+pub fn between(all: &[FreeBlocks]) -> impl Iterator<Item = (&FreeBlocks, Summary)> {
+    let best = |iterations| {
+        all.iter().find(move |one| one.fit == Fit::Best.name() && one.iterations == iterations)
+    };
+    let others = all.iter().filter(|one| one.fit != Fit::Best.name());
+    others.filter_map(move |one| {
+        let best = best(one.iterations)?;
+        let quotients: Vec<f64> =
+            one.counts.iter().zip(&best.counts).map(|(one, best)| one / best).collect();
+        Some((one, Summary::of(&quotients)))
+    })
 }
 
 impl Counting {
@@ -270,5 +313,8 @@ mod tests {
         assert!((best.to_the_byte.mean / best.published - 1.0).abs() < 0.03, "{best:?}");
         assert!(best.to_sixteen.mean < 0.1 * best.published, "{best:?}");
         assert_eq!(all.len(), 9);
+        assert!(all.iter().all(|one| one.over_alone.mean == 1.0), "one thread");
+        assert_eq!(between(&all).count(), 6);
+        assert_eq!(alike(&figure_14(&Counting { seeds: 1, ..COUNTING })), Class::Undecidable);
     }
 }

@@ -80,7 +80,18 @@ pub fn of_the_best_number(results: &Results) -> String {
         .into_iter()
         .flat_map(|curve| &curve.points)
         .filter(|point| point.threads > 1)
-        .filter_map(|point| Some(format!("{:.2} on {}", point.speed_up?.mean, point.threads)))
+        .filter_map(|point| match (point.speed_up, point.refused) {
+            (Some(gain), 0) => Some(format!("{:.2} on {}", gain.mean, point.threads)),
+            (Some(gain), some) => Some(format!(
+                "{:.2} on {} (without {some} rounds in which it gained more than there are processors)",
+                gain.mean, point.threads
+            )),
+            (None, 0) => None,
+            (None, _) => Some(format!(
+                "more than there are processors in every round on {}, which is refused",
+                point.threads
+            )),
+        })
         .take(4)
         .collect();
     let peaks = results

@@ -63,7 +63,7 @@ impl Page<'_> {
                 out,
                 "<figure class=\"finding\"><figcaption><h3>{} ({})</h3></figcaption><p>{}</p><p>{}</p></figure>",
                 Escaped(finding.claim),
-                finding.verdict.name(),
+                finding.said(),
                 Escaped(&finding.text),
                 Escaped(&finding.cause)
             );
@@ -108,7 +108,8 @@ impl Page<'_> {
         self.figures.add(out, "rates", "Rate", lead, &drawing);
         self.turns(out);
         let lead = "Millions of sequences a second. “Of the loop's”: speed-up on two threads over that of a loop \
-                    without allocations, of the same rounds, which lie minutes apart.";
+                    without allocations, of the same rounds, which lie minutes apart. Rounds in which the loop gained more than there \
+                    are processors are refused.";
         let table = grids::rates(self.results)
             + &system(&grids::system_over_threads(&self.results.steady, |point| {
                 format!("{:.2}", point.rate.mean / 1e6)

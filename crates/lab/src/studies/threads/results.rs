@@ -11,7 +11,7 @@ use super::turns::{self, Turned};
 use serde::Serialize;
 
 /// Raised when a field changes its meaning or goes.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What the study found.
 #[derive(Clone, Debug, Serialize)]
@@ -58,15 +58,16 @@ impl Results {
     /// Reads everything off the rows; `mallocs` are the allocators' names.
     pub fn of(plan: &Plan, measured: &Measured, mallocs: &[String]) -> Results {
         let rows = Rows(&measured.rows);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut results = Results {
             schema_version: SCHEMA_VERSION,
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors,
             interrupted: measured.interrupted,
             settings: plan.settings.clone(),
             answer: Vec::new(),
             account: Vec::new(),
-            threads: tables::curves(rows, Experiment::Threads, mallocs),
-            steady: tables::curves(rows, Experiment::Steady, mallocs),
+            threads: tables::curves(rows, Experiment::Threads, mallocs, processors),
+            steady: tables::curves(rows, Experiment::Steady, mallocs, processors),
             turns: Vec::new(),
             refused: None,
             published: tables::published_curves(),

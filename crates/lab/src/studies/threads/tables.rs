@@ -1,5 +1,6 @@
 //! Means with intervals, and what is read off them: speed-ups, growth, crossings, laws.
 
+use super::super::loop_gain;
 use super::super::statistics::Summary;
 use super::heaps::{Blocks, Fit, Sharing};
 use super::laws::{self, Law, Which};
@@ -41,10 +42,12 @@ pub struct AtThreads {
     pub time_ns: Summary,
     /// Sequences a second.
     pub rate: Summary,
-    /// Time on one thread over the time on these, of the same rounds.
+    /// Time on one thread over the time on these, of the same rounds; of the loop itself without refused ones.
     pub speed_up: Option<Summary>,
-    /// The speed-up over that of the loop without allocations, of the same rounds.
+    /// The speed-up over that of the loop without allocations, of the same rounds, without refused ones.
     pub against_loop: Option<Summary>,
+    /// Rounds in which the loop gained more than there are processors: nothing is divided by that.
+    pub refused: usize,
     /// The rate over that of the same fit without threads and locks, of the same rounds.
     pub against_unlocked: Option<Summary>,
     /// Time over that of one thread, of the same rounds.
@@ -83,19 +86,31 @@ impl Curve {
     }
 }
 
-/// The curves of an experiment, in the order of the plan.
-pub fn curves(rows: Rows<'_>, experiment: Experiment, mallocs: &[String]) -> Vec<Curve> {
+/// The curves of an experiment, in the order of the plan, on a machine with so many processors.
+pub fn curves(
+    rows: Rows<'_>,
+    experiment: Experiment,
+    mallocs: &[String],
+    processors: usize,
+) -> Vec<Curve> {
     let subjects = rows.subjects(experiment);
-    subjects.iter().map(|subject| curve(rows, experiment, subject, mallocs)).collect()
+    let one = |subject| curve(rows, experiment, subject, mallocs, processors);
+    subjects.iter().map(one).collect()
 }
 
-fn curve(rows: Rows<'_>, experiment: Experiment, subject: &Subject, mallocs: &[String]) -> Curve {
+fn curve(
+    rows: Rows<'_>,
+    experiment: Experiment,
+    subject: &Subject,
+    mallocs: &[String],
+    processors: usize,
+) -> Curve {
     let all = rows.of(experiment, subject);
     let mut counts: Vec<usize> = all.iter().map(|row| row.cell.threads).collect();
     counts.sort_unstable();
     counts.dedup();
-    let points: Vec<AtThreads> =
-        counts.iter().map(|&threads| at_threads(rows, experiment, subject, threads)).collect();
+    let at = |&threads: &usize| at_threads(rows, experiment, subject, threads, processors);
+    let points: Vec<AtThreads> = counts.iter().map(at).collect();
     // Every run is a point, so that the intervals of the laws know of the noise.
     let rates: Vec<(f64, f64)> =
         all.iter().map(|row| (row.cell.threads as f64, row.rate())).collect();
@@ -114,18 +129,27 @@ fn at_threads(
     experiment: Experiment,
     subject: &Subject,
     threads: usize,
+    processors: usize,
 ) -> AtThreads {
     let runs = rows.on_threads(experiment, subject, threads);
     let one = rows.on_threads(experiment, subject, 1);
     let looped = rows.on_threads(experiment, &Subject::Loop, threads);
     let loop_one = rows.on_threads(experiment, &Subject::Loop, 1);
     let gain = |many: &Row, one: &Row| many.rate() / one.rate();
-    let against_loop = |row: &Row, one: &Row| {
-        let of_round =
-            |rows: &[&Row]| rows.iter().find(|other| other.run == row.run).map(|r| r.rate());
-        let theirs = of_round(&looped).zip(of_round(&loop_one)).map(|(many, one)| many / one);
-        theirs.map_or(f64::NAN, |theirs| gain(row, one) / theirs)
+    // What the loop gained in each round that has both its runs.
+    let of_loop = |run: u32| {
+        let of_round = |rows: &[&Row]| rows.iter().find(|other| other.run == run).map(|r| r.rate());
+        of_round(&looped).zip(of_round(&loop_one)).map(|(many, one)| many / one)
     };
+    let is_refused = |row: &&&Row| {
+        let gained = of_loop(row.run);
+        gained.is_some_and(|gain| !loop_gain::is_possible(gain, threads, processors))
+    };
+    let refused = runs.iter().filter(is_refused).count();
+    let possible: Vec<&Row> = runs.iter().filter(|row| !is_refused(row)).copied().collect();
+    let against_loop =
+        |row: &Row, one: &Row| of_loop(row.run).map_or(f64::NAN, |theirs| gain(row, one) / theirs);
+    let gaining = if *subject == Subject::Loop { &possible } else { &runs };
     let bare = unlocked(subject).map(|bare| rows.on_threads(experiment, &bare, 1));
     let published_ns = match subject {
         Subject::Heap(heap)
@@ -139,8 +163,9 @@ fn at_threads(
         threads,
         time_ns: summary(&runs, |row| row.took.wall_ns as f64),
         rate: summary(&runs, Row::rate),
-        speed_up: paired(&runs, &one, gain),
-        against_loop: paired(&runs, &one, against_loop).filter(|found| found.mean.is_finite()),
+        speed_up: paired(gaining, &one, gain),
+        against_loop: paired(&possible, &one, against_loop).filter(|found| found.mean.is_finite()),
+        refused,
         against_unlocked: bare.and_then(|bare| paired(&runs, &bare, gain)),
         over_one: paired(&runs, &one, |many, one| gain(one, many)),
         system: System::of(&runs),
@@ -462,6 +487,44 @@ mod tests {
             alone_ns: summary(alone),
         };
         times.iter().map(point).collect()
+    }
+
+    /// On a busy machine the loop "gained" 2.87 on 2 processors in one round: that round divides nothing.
+    #[test]
+    fn rounds_in_which_the_loop_gained_too_much_are_refused() {
+        use super::super::plan::{Amount, Cell};
+        let heap = Subject::Malloc(0);
+        let row = |subject: &Subject, threads: usize, run: u32, ns: f64| {
+            let (experiment, pattern) = (Experiment::Steady, Pattern::Pairs);
+            let (subject, amount) = (subject.clone(), Amount::Fixed(1000));
+            let mut row = Row::empty(&Cell { experiment, subject, pattern, threads, amount }, run);
+            row.sequences = 1000;
+            row.took.wall_ns = ns as u64;
+            row
+        };
+        let rounds = |gains: &[f64]| {
+            let of = |(run, gain): (usize, &f64)| {
+                let run = run as u32;
+                [
+                    row(&Subject::Loop, 1, run, 1e6),
+                    row(&Subject::Loop, 2, run, 1e6 / gain),
+                    row(&heap, 1, run, 1e6),
+                    row(&heap, 2, run, 1e6 / 1.9),
+                ]
+            };
+            gains.iter().enumerate().flat_map(of).collect::<Vec<Row>>()
+        };
+        let at = |rows: &[Row], subject: &Subject| {
+            at_threads(Rows(rows), Experiment::Steady, subject, 2, 2)
+        };
+        let (some, all) = (rounds(&[2.0, 2.87, 2.0]), rounds(&[2.87, 2.5]));
+        let of_heap = at(&some, &heap);
+        assert_eq!((of_heap.refused, of_heap.speed_up.unwrap().runs), (1, 3));
+        let against = of_heap.against_loop.unwrap();
+        assert!(against.runs == 2 && (against.mean - 0.95).abs() < 1e-3, "{against:?}");
+        let of_loop = at(&some, &Subject::Loop);
+        assert!((of_loop.speed_up.unwrap().most - 2.0).abs() < 1e-3, "{of_loop:?}");
+        assert_eq!((at(&all, &heap).against_loop, at(&all, &Subject::Loop).speed_up), (None, None));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //!
 //! Invariant: both quotients of a share come from the same turn, and every slice ran to its end.
 
+use super::super::loop_gain;
 use super::super::ranks::{Middle, median};
 use super::measure::Row;
 use super::patterns::Pattern;
@@ -153,9 +154,6 @@ pub fn turned(rows: Rows<'_>, turns: Turns) -> Vec<Turned> {
         .collect()
 }
 
-/// How far above what its processors can give a gain may seem to be, by chance.
-const SLACK: f64 = 1.10;
-
 /// Refuses turns in which the loop, which shares nothing, gained more than there are processors: what disturbed it
 /// disturbed the heaps in the same turns, too.
 ///
@@ -164,14 +162,13 @@ const SLACK: f64 = 1.10;
 pub fn refused(turned: Vec<Turned>, processors: usize) -> Result<Vec<Turned>, String> {
     let looped = turned.iter().find(|one| one.on.fit.is_none());
     let Some(looped) = looped else { return Ok(turned) };
-    let possible = looped.threads.min(processors) as f64;
-    if looped.gain.median <= SLACK * possible {
+    let (gain, threads) = (looped.gain.median, looped.threads);
+    if loop_gain::is_possible(gain, threads, processors) {
         return Ok(turned);
     }
     Err(format!(
-        "The turns are refused: a loop without allocations seemed to speed up by {:.2} on {} threads of {} processors, \
-         which cannot be. Something else used this machine; nothing is said of heaps a thread against the loop.",
-        looped.gain.median, looped.threads, processors
+        "The turns are refused: {}. Something else used this machine; nothing is said of heaps a thread against the loop.",
+        loop_gain::refusal(gain, threads, processors)
     ))
 }
 

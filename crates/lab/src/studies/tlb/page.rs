@@ -463,9 +463,8 @@ impl Page<'_> {
 fn verdicts_of(name: &str, classes: &[Option<Class>]) -> Vec<Cell> {
     let mut row = vec![Cell::text(name)];
     row.extend(classes.iter().map(|class| match class {
-        Some(Class::Holds) => Cell { best: true, ..Cell::text("holds") },
-        Some(Class::Fails) => Cell::text("fails"),
-        Some(class) => Cell::text(class.name()),
+        // One of many in its row: not the row's own.
+        Some(class) => Cell { verdict: false, ..class.cell() },
         None => Cell::text("–"),
     }));
     row

@@ -5,7 +5,7 @@ use crate::report::html::{self, Cell, Figure};
 use crate::report::sheet;
 use crate::studies::banks::measure::Row;
 use crate::studies::banks::results::Results;
-use crate::studies::banks::streams::{Replayed, SEEN_STREAMS, tasks};
+use crate::studies::banks::streams::{Replayed, Seen, tasks};
 
 /// c, and how much was copied for it.
 fn judged(row: &Row, best: f64) -> Cell {
@@ -22,8 +22,7 @@ fn stream(rows: &[Row]) -> Vec<Cell> {
         0 => format!("{}, recorded", first.workload),
         seed => format!("{}, seed {seed}", first.workload),
     };
-    let seen = first.seed > 0 && first.seed <= SEEN_STREAMS;
-    let note = Some(if seen { "the rule was chosen on it" } else { "not seen before" }.to_owned());
+    let note = Some(Seen::of(first.seed).words().to_owned());
     let best = rows.iter().map(|row| row.c).fold(0.0, f64::max);
     let mut cells = vec![Cell { note, ..Cell::text(name) }];
     cells.extend(rows.iter().map(|row| judged(row, best)));

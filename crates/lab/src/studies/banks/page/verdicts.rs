@@ -5,7 +5,6 @@ use crate::report::html::{self, Cell, Figure};
 use crate::studies::banks::answer::c_at;
 use crate::studies::banks::results::{BEST, PUBLISHED, Results, STOCK};
 use crate::studies::banks::verdicts::{Verdict, counted};
-use crate::studies::class::Class;
 
 /// Free memory that is off, in three rows.
 pub fn in_short(results: &Results, command: &str, out: &mut String) {
@@ -46,10 +45,13 @@ fn number(value: f64) -> String {
 
 fn row(verdict: &Verdict) -> Vec<Cell> {
     let ours = verdict.ours.map_or("–".to_owned(), number);
-    let spread = (verdict.half_width > 0.0).then(|| format!("± {}", number(verdict.half_width)));
+    let spread = match verdict.half_width {
+        None => verdict.ours.map(|_| "one seed".to_owned()),
+        Some(half) => (half > 0.0).then(|| format!("± {}", number(half))),
+    };
     vec![
         Cell::text(&verdict.what),
-        Cell { best: verdict.class == Class::Holds, ..Cell::text(verdict.class.name()) },
+        verdict.class.cell(),
         Cell { note: Some(verdict.unit.clone()), ..Cell::text(&verdict.printed) },
         Cell { note: spread, ..Cell::text(ours) },
         Cell::text(verdict.note),
@@ -60,7 +62,7 @@ fn row(verdict: &Verdict) -> Vec<Cell> {
 pub fn verdicts(results: &Results, command: &str, out: &mut String) {
     out.push_str(
         "<h2 id=\"verdicts\">Every printed figure, and what became of it</h2><p>Fitted: settings were chosen by it, or it is one; \
-         not counted. A prediction holds when all of its 95 % interval over seeds lies within 10 % of the printed number, or within \
+         computed: arithmetic on the thesis's own numbers, or of other memory than its. Neither is counted. A prediction holds when all of its 95 % interval over seeds lies within 10 % of the printed number, or within \
          the printed bounds; fails when all of it lies outside; else, or where this machine cannot know, it is undecidable.</p>",
     );
     let rows: Vec<Vec<Cell>> = results.verdicts.iter().map(row).collect();

@@ -21,7 +21,8 @@ pub fn page(map: &Map, command: &str) -> String {
         "DmRT for NUMA: readings of what is not printed",
         &facts,
         &map.answer,
-        "A reading is one choice of every setting that the chapter leaves open. Its distance to a printed row is the \
+        "A reading is one choice of each of these settings; what else the chapter leaves open (costs, the sizes of small \
+         requests) stays as it is set. Its distance to a printed row is the \
          difference of the requests satisfied, in points of a hundred. What the chapter prints (nodes, thresholds, \
          limits of sizes, paths) is not moved, and nothing is taken away from any allocator.",
         "",

@@ -143,10 +143,16 @@ impl Page<'_> {
     }
 }
 
-/// The share of waiting, and below it the share of heaps asked in vain.
+/// The share of waiting, and below it what else there is.
 fn waits(row: &Row) -> Cell {
     let of = |value: f64| 100.0 * value / row.cycles.max(1.0);
-    let note = format!("search {:.0} %, {:.0} cycles", of(row.search), row.cycles);
+    let note = format!(
+        "links {:.0}, way {:.0}, search {:.0} %; {:.0} cycles",
+        of(row.queued),
+        of(row.travel),
+        of(row.search),
+        row.cycles
+    );
     Cell { note: Some(note), ..Cell::text(format!("{:.0} %", of(row.wait))) }
 }
 
@@ -164,7 +170,7 @@ fn about(allocator: Allocator) -> &'static str {
     }
 }
 
-const WAITS: &str = "Below each share: that of the search, and the cycles of a call. Columns: mean cycles between two calls \
+const WAITS: &str = "Waiting for locks and controllers. Below each share: waiting for links, the way, the search, and the cycles of a call. Columns: mean cycles between two calls \
                      of a node. Published, of another paper and an unknown load: nearly 80 %. So much waits here where \
                      one lock or one controller serves many, and where one table for all nodes sends everybody to the \
                      same heaps first. With the own heap first most calls meet an idle lock, however short the \

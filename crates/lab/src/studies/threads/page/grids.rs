@@ -65,8 +65,14 @@ pub fn rates(results: &Results) -> String {
             best: !is_loop && point.rate.mean >= fastest(point.threads),
             ..mean(&point.rate, 1e6, 2)
         });
-        let of_loop = curve.at(2).and_then(|point| point.against_loop);
-        let of_loop = of_loop.map_or_else(none, |summary| mean(&summary, 1.0, 2));
+        let of_loop = match curve.at(2).map(|point| (point.against_loop, point.refused)) {
+            Some((Some(found), 0)) => mean(&found, 1.0, 2),
+            Some((Some(found), refused)) => {
+                Cell { note: Some(format!("{refused} rounds refused")), ..mean(&found, 1.0, 2) }
+            }
+            Some((None, refused)) if refused > 0 => Cell::text("refused"),
+            _ => none(),
+        };
         let name = Cell::text(&curve.on.name);
         std::iter::once(name).chain(cells).chain([of_loop]).collect()
     });
@@ -259,14 +265,18 @@ pub fn figure_14(results: &Results) -> String {
     let row = |one: &FreeBlocks| {
         vec![
             Cell::text(format!("{}, {} iterations", one.fit, one.iterations)),
-            Cell::text(one.class.name()),
+            one.class.cell(),
             Cell::text(human::exact(one.published as u64)),
             mean(&one.to_the_byte, 1.0, 0),
+            mean(&one.alone, 1.0, 0),
             mean(&one.to_sixteen, 1.0, 0),
         ]
     };
     let rows: Vec<Vec<Cell>> = results.figure_14.iter().map(row).collect();
-    let heads = heads("", ["verdict", "published", "to the byte", "in multiples of 16"]);
+    let heads = heads(
+        "",
+        ["verdict", "published", "to the byte", "the same, one thread", "in multiples of 16"],
+    );
     table_of("Free blocks by the grain of the lists", heads, &rows)
 }
 
