@@ -1,4 +1,4 @@
-//! Any bytes as a heaptrack or mtrace file or a workload; what is imported must be a sound trace.
+//! Any bytes as a heaptrack or mtrace file, a workload or a profile; what is imported must be a sound trace.
 
 #![no_main]
 
@@ -6,15 +6,16 @@ use freehold_trace::Trace;
 use freehold_trace::export::Control;
 use freehold_trace::import::{Source, import};
 use libfuzzer_sys::fuzz_target;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fuzz_target!(|data: &[u8]| {
     // The first byte chooses the format.
     let Some((choice, data)) = data.split_first() else { return };
-    let format = match choice % 4 {
+    let format = match choice % 5 {
         0 => None,
         1 => Some(Source::Heaptrack),
         2 => Some(Source::Mtrace),
+        3 => Some(Source::Pprof),
         _ => Some(Source::Workload),
     };
     let name = |end: &str| {
@@ -23,7 +24,13 @@ fuzz_target!(|data: &[u8]| {
     let (from, to) = (name(""), name(".fht"));
     std::fs::write(&from, data).expect("the temporary folder takes a small file");
     let stop = AtomicBool::new(false);
-    let mut control = Control { progress: &mut |_, _| {}, stop: &stop };
+    // A few bytes of a profile may tell of millions of objects.
+    let mut told = 0;
+    let mut progress = |_, _| {
+        told += 1;
+        stop.store(told > 4, Ordering::Relaxed);
+    };
+    let mut control = Control { progress: &mut progress, stop: &stop };
     let Ok(imported) = import(&from, &to, format, &mut control) else { return };
     let trace = Trace::open(&to).expect("what was imported can be opened");
     assert!(trace.damage().is_empty());

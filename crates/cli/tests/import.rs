@@ -53,7 +53,10 @@ fn what_cannot_be_imported() {
     std::fs::write(&from, "").unwrap();
     assert!(refusal(&from, &to).contains("is empty"));
     std::fs::write(&from, "some text\n").unwrap();
-    assert!(refusal(&from, &to).contains("neither a heaptrack nor an mtrace file nor a workload"));
+    assert!(
+        refusal(&from, &to)
+            .contains("neither a heaptrack nor an mtrace file, nor a workload, nor a profile")
+    );
     let mtrace = sample("mtrace.txt");
     let trace = folder.path().join("trace.fht");
     assert!(import(&mtrace, &trace).status.success());

@@ -111,6 +111,11 @@ fn options_reach_the_program_and_their_figures_come_back() {
     assert!(said.contains("freehold run: heap at the end: "), "{said}");
     assert!(said.contains(" blocks handed out (") && said.lines().count() == 3, "{said}");
     assert!(profile.metadata().unwrap().len() > 100);
+    let mut import = Command::new(env!("CARGO_BIN_EXE_freehold"));
+    let trace = folder.path().join("heap.fht");
+    let imported = import.arg("import").args([&profile]).arg("-o").args([&trace]).output().unwrap();
+    let said = text(&imported.stderr);
+    assert!(imported.status.success() && said.contains("samples of pprof"), "{said}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub enum OpenError {
     },
     /// Some other kind of file.
     #[error(
-        "{} is not a Freehold trace (it begins with {found}); `freehold import` reads heaptrack and mtrace files",
+        "{} is not a Freehold trace (it begins with {found}); `freehold import` reads files of heaptrack, mtrace and pprof",
         path.display()
     )]
     NotATrace {

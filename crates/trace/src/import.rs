@@ -1,6 +1,6 @@
-//! Traces of other tools: heaptrack, glibc's mtrace, workloads of glibc's malloc trace utilities.
+//! Traces of other tools: heaptrack, glibc's mtrace, workloads of glibc's malloc trace utilities; heap profiles of pprof.
 //!
-//! Invariants: a line (or operation) that cannot be understood is counted, told with its place, and
+//! Invariants: a line (or operation, or sample) that cannot be understood is counted, told with its place, and
 //! skipped;
 //! what a source cannot know (times, threads, alignment) is said in the header's notes and never
 //! made up. The new trace takes its name only when it is whole.
@@ -8,6 +8,7 @@
 mod heaptrack;
 mod lines;
 mod mtrace;
+mod profile;
 mod scribe;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,8 @@ pub enum Source {
     Mtrace,
     /// A workload (`.wl`) of glibc's malloc trace utilities.
     Workload,
+    /// A heap profile of pprof (`profile.proto`), gzip-compressed or not.
+    Pprof,
 }
 
 impl Source {
@@ -47,6 +50,7 @@ impl Source {
         match self {
             Self::Heaptrack | Self::Mtrace => "lines",
             Self::Workload => "operations",
+            Self::Pprof => "samples",
         }
     }
 }
@@ -57,6 +61,7 @@ impl fmt::Display for Source {
             Self::Heaptrack => "heaptrack",
             Self::Mtrace => "mtrace",
             Self::Workload => "workload",
+            Self::Pprof => "pprof",
         })
     }
 }
@@ -94,7 +99,7 @@ pub enum ImportError {
     },
     /// No known format.
     #[error(
-        "{} is neither a heaptrack nor an mtrace file nor a workload; name the format with --format if it is one",
+        "{} is neither a heaptrack nor an mtrace file, nor a workload, nor a profile of pprof; name the format with --format if it is one",
         path.display()
     )]
     Unknown {
@@ -111,7 +116,7 @@ pub enum ImportError {
         path: PathBuf,
         /// The format tried.
         format: Source,
-        /// Lines (operations) read.
+        /// Lines (operations, samples) read.
         lines: u64,
         /// Where the first malformed one is; see [`Malformed::line`].
         line: u64,
@@ -126,7 +131,7 @@ pub enum ImportError {
     Interrupted,
 }
 
-/// A line, or operation of a workload, that was skipped.
+/// A line, operation of a workload, or sample of a profile that was skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
     /// Its number, from 1; of an operation, the byte it begins at.
@@ -142,7 +147,7 @@ pub struct Imported {
     pub format: Source,
     /// What was written.
     pub summary: Summary,
-    /// Lines (operations) read.
+    /// Lines (operations, samples) read.
     pub lines: u64,
     /// How many of them were skipped.
     pub malformed: u64,
@@ -190,6 +195,7 @@ pub fn import(
         }
         Source::Mtrace => translate(&mut lines, &mut scribe, mtrace::Reader::default(), control),
         Source::Workload => workload::translate(from, &mut scribe, control),
+        Source::Pprof => profile::translate(&mut lines, &mut scribe, control),
     };
     let tale = match read {
         Ok(tale) => tale,
@@ -232,6 +238,9 @@ fn detect(beginning: &[u8]) -> Option<Source> {
     if workload::begins(beginning) {
         return Some(Source::Workload);
     }
+    if profile::begins(beginning) {
+        return Some(Source::Pprof);
+    }
     // `v 10400 3`: heaptrack's version, then the file's.
     let line = beginning.split(|byte| *byte == b'\n').next()?;
     let is_version = line.strip_prefix(b"v ").is_some_and(|rest| {
@@ -257,6 +266,13 @@ fn header(format: Source) -> Header {
         Source::Workload => &[
             "a workload records no times: a tick is one event, and threads take turns, an operation \
              each, where the workload does not order them",
+        ],
+        Source::Pprof => &[
+            "a profile is a moment: what was in use then is allocated, in the order of its samples, and \
+             nothing is freed; what was freed before is left out. It records no times, threads or alignments",
+            "the objects of a sample share its bytes evenly, and a profile that samples tells of more \
+             objects than it saw",
+            "offsets are those of the files of code, not of their symbol tables",
         ],
     };
     Header {

@@ -27,6 +27,7 @@ mod index;
 pub mod mappings;
 pub mod namer;
 mod partial;
+mod pprof;
 mod processes;
 mod reader;
 mod records;

@@ -210,3 +210,24 @@ fn a_heaptrack_file_reads_back() {
     assert_eq!(stacks.modules()[0].path, "/opt/app");
     assert_eq!(as_csv(&back).lines().count(), 5, "four events and the heads");
 }
+
+#[test]
+fn a_profile_reads_back_as_what_was_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = stacked(folder.path());
+    let (stacks, processes) = (trace.stacks().unwrap().0, trace.processes());
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut file = Vec::new();
+    let mut records = trace.records().unwrap();
+    pprof(trace.header(), processes, &stacks, &mut records, 4, &mut file, &mut control).unwrap();
+    let (from, to) = (folder.path().join("heap.pb.gz"), folder.path().join("back.fht"));
+    std::fs::write(&from, file).unwrap();
+    let imported = import::import(&from, &to, None, &mut control).unwrap();
+    assert_eq!((imported.malformed, imported.cut_short), (0, false));
+    let back = Trace::open(&to).unwrap();
+    let (stacks, processes) = (back.stacks().unwrap().0, back.processes());
+    let mut text = Vec::new();
+    let mut records = back.records().unwrap();
+    collapsed(processes, &stacks, &mut records, 2, &mut text, &mut control).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "(no call stack) 100\nmain;grow: 100\n");
+}

@@ -6,7 +6,9 @@ use freehold_lab::difference::{Change, Difference, FIGURES, difference};
 use freehold_lab::results::write_json;
 use freehold_lab::sites::{self, Sites};
 use freehold_lab::{human, profile};
-use freehold_trace::{ProcessId, Trace};
+use freehold_trace::export::Control;
+use freehold_trace::import::{ImportError, import};
+use freehold_trace::{OpenError, ProcessId, Trace};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,13 +20,14 @@ const SCHEMA: u32 = 1;
 /// Functions printed.
 const MOST: usize = 20;
 
-/// Compare two recordings: which functions hold, leak or allocate more, or less.
+/// Compare two recordings, or heap profiles of pprof: which functions hold, leak or allocate more, or less.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   freehold diff before.fht after.fht
   freehold diff before.fht after.fht --json | jq '.changes[0]'
+  freehold diff monday.pb.gz tuesday.pb.gz
 
-Both recordings need call stacks. Functions are matched by name, module and source file; their lines are added up,
+What `freehold import` reads (heaptrack's files, profiles of pprof) is imported for the time of the comparison. Both recordings need call stacks. Functions are matched by name, module and source file; their lines are added up,
 because lines move. A change of less than 1 % of the whole is left out. Of several processes those
 with the highest peaks are compared.
 
@@ -67,7 +70,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// The sites of the process with the highest peak, and whether the trace is sound; none when interrupted.
 fn read(path: &Path, stop: &AtomicBool) -> Result<Option<(Sites, bool)>> {
-    let trace = Trace::open(path)?;
+    let folder = tempfile::tempdir().context("no folder for what is imported")?;
+    let Some(trace) = open(path, &folder.path().join("imported.fht"), stop)? else {
+        return Ok(None);
+    };
     if !trace.has_stacks() {
         bail!("{} has no call stacks: record it with --stacks allocations", path.display());
     }
@@ -89,6 +95,22 @@ fn read(path: &Path, stop: &AtomicBool) -> Result<Option<(Sites, bool)>> {
         let told = damage.map(|damage| eprintln!("freehold: {}: {damage}", path.display())).count();
         (sites, told == 0)
     }))
+}
+
+/// The recording; of another tool's file, what `imported` holds of it afterwards. None when interrupted.
+fn open(path: &Path, imported: &Path, stop: &AtomicBool) -> Result<Option<Trace>> {
+    let foreign = match Trace::open(path) {
+        Err(foreign @ OpenError::NotATrace { .. }) => foreign,
+        opened => return Ok(Some(opened?)),
+    };
+    let mut bar = ui::Progress::new("importing");
+    let mut control = Control { progress: &mut |done, total| bar.set(done, total), stop };
+    match import(path, imported, None, &mut control) {
+        Ok(_) => Ok(Some(Trace::open(imported)?)),
+        Err(ImportError::Interrupted) => Ok(None),
+        Err(ImportError::Unknown { .. }) => Err(foreign.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn page(found: &Difference) -> String {

@@ -9,13 +9,15 @@ use freehold_trace::import::{ImportError, Imported, Source, import};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a trace from a heaptrack or mtrace file, or from a glibc workload.
+/// Make a trace from a heaptrack or mtrace file, a glibc workload, or a heap profile of pprof.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   heaptrack ./app && freehold import heaptrack.app.4711.zst -o app.fht
   MALLOC_TRACE=app.mtrace LD_PRELOAD=libc_malloc_debug.so.0 ./app
   freehold import app.mtrace -o app.fht
   freehold import app.wl -o app.fht
+  curl -o heap.pb.gz localhost:6060/debug/pprof/heap
+  freehold import heap.pb.gz -o heap.fht
 
 heaptrack  what heaptrack leaves on disk (.zst, .gz or neither), interpreted or
            raw (--raw). It has no threads, alignments or families of functions;
@@ -28,9 +30,13 @@ mtrace     what glibc's mtrace() writes. It has no times, threads or alignments:
 workload   a .wl of glibc's malloc trace utilities (trace2wl). It has threads and
            what they wait for, but no times: threads take turns, an operation
            each, where it does not order them.
+pprof      a heap profile (Go's, what `freehold run --profile` writes, or what
+           `pprof -proto` makes of others), with its call stacks. It is a moment:
+           what was in use then is allocated, and nothing is freed. `freehold
+           info` says who holds it; a replay of it says nothing of time.
 
 Lines that cannot be understood are told with their numbers (operations of a
-workload with their offsets), counted, and skipped.
+workload with their offsets, samples of a profile), counted, and skipped.
 
 Exit status: 0 all was imported; 1 lines were skipped (the rest is in the
 trace) or nothing was written; 2 the command line was wrong.")]
@@ -54,6 +60,8 @@ enum Format {
     Mtrace,
     /// A workload of glibc's malloc trace utilities.
     Workload,
+    /// A heap profile of pprof.
+    Pprof,
 }
 
 /// Imports.
@@ -62,6 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Format::Heaptrack => Source::Heaptrack,
         Format::Mtrace => Source::Mtrace,
         Format::Workload => Source::Workload,
+        Format::Pprof => Source::Pprof,
     });
     ui::named_file(&args.output, "a trace takes its name when it is whole")?;
     let stop = ui::interrupted();

@@ -238,6 +238,17 @@ fn a_difference_names_the_function_that_grew() {
     assert_eq!(json["changes"][0]["after"]["leaked_bytes"], 40_000_000, "{json}");
     let same = succeeded(freehold().arg("diff").args([&after, &after]).output().unwrap());
     assert!(same.contains("No function changed"), "{same}");
+    let profile = |recording: &PathBuf| {
+        let profile = recording.with_extension("pb.gz");
+        succeeded(
+            freehold().arg("export").arg(recording).arg("-o").arg(&profile).output().unwrap(),
+        );
+        profile
+    };
+    let profiles = [profile(&before), profile(&after)];
+    let page = succeeded(freehold().arg("diff").args(profiles).output().unwrap());
+    let of = |line: &&str| line.contains("take_note") && line.contains("+38.1 MiB");
+    assert!(page.lines().any(|line| of(&line)), "two profiles of pprof: {page}");
 }
 
 /// The report of `compare` opens with the same.

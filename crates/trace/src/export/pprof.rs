@@ -1,10 +1,9 @@
 //! pprof's `profile.proto`, gzip-compressed: `pprof -http=: FILE` shows it.
-//!
-//! The messages are written by hand: sixteen fields do not need a compiler of their own.
 
 use super::samples::{Place, Tally, VALUES};
 use super::{Control, ExportError};
 use crate::header::{Header, ProcessInfo};
+use crate::pprof::{Function, Line, Location, Profile, Sample, ValueType};
 use crate::records::Records;
 use crate::stacks::Stacks;
 use flate2::Compression;
@@ -59,9 +58,8 @@ fn profile(tally: &Tally<'_>) -> Profile {
         location: names.locations,
         function: names.functions,
         string_table: names.strings,
-        time_nanos: 0,
-        duration_nanos: 0,
         default_sample_type,
+        ..Profile::default()
     }
 }
 
@@ -106,72 +104,8 @@ impl Names {
         let function_id = self.function(place);
         let id = self.locations.len() as u64 + 1;
         let line = Line { function_id, line: place.line.unwrap_or(0).into() };
-        self.locations.push(Location { id, line: vec![line] });
+        self.locations.push(Location { id, line: vec![line], ..Location::default() });
         self.by_place.insert(place.clone(), id);
         id
     }
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Profile {
-    #[prost(message, repeated, tag = "1")]
-    sample_type: Vec<ValueType>,
-    #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
-    #[prost(message, repeated, tag = "4")]
-    location: Vec<Location>,
-    #[prost(message, repeated, tag = "5")]
-    function: Vec<Function>,
-    #[prost(string, repeated, tag = "6")]
-    string_table: Vec<String>,
-    #[prost(int64, tag = "9")]
-    time_nanos: i64,
-    #[prost(int64, tag = "10")]
-    duration_nanos: i64,
-    #[prost(int64, tag = "14")]
-    default_sample_type: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ValueType {
-    #[prost(int64, tag = "1")]
-    kind: i64,
-    #[prost(int64, tag = "2")]
-    unit: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Sample {
-    #[prost(uint64, repeated, tag = "1")]
-    location_id: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    value: Vec<i64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Location {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(message, repeated, tag = "4")]
-    line: Vec<Line>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Line {
-    #[prost(uint64, tag = "1")]
-    function_id: u64,
-    #[prost(int64, tag = "2")]
-    line: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Function {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(int64, tag = "2")]
-    name: i64,
-    #[prost(int64, tag = "3")]
-    system_name: i64,
-    #[prost(int64, tag = "4")]
-    filename: i64,
 }

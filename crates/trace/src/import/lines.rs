@@ -99,6 +99,17 @@ impl Lines {
         })
     }
 
+    /// The rest, which is no text, if that has at most `limit` bytes.
+    pub(super) fn rest(&mut self, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        match self.text.by_ref().take(limit + 1).read_to_end(&mut bytes) {
+            Err(error) if is_damage(&error) => self.cut_short = true,
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    }
+
     /// Bytes of the file read so far.
     pub(super) fn position(&self) -> u64 {
         self.read.load(Ordering::Relaxed)

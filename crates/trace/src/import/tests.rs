@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::event::{Api, Event, ObjectId, Record, Request, Tick};
+use crate::pprof::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
 use crate::reader::Trace;
+use prost::Message as _;
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 
@@ -190,4 +192,98 @@ fn a_damaged_workload_is_read_as_far_as_it_is_sound() {
         try_import(&[8, 2, 9, 1, 10, 1, 11, 9, 1, 7, 5, 2, 1, 100, 1], None).unwrap();
     assert_eq!((imported.malformed, sizes(&records)), (1, vec![100]));
     assert_eq!(imported.first_malformed[0].problem, "waits for 5, which nothing reaches");
+}
+
+/// A profile as Go writes it: main → parse (inlined) → grow, all in one file of code.
+fn profile() -> Profile {
+    let strings = "|alloc_objects|count|alloc_space|bytes|inuse_objects|inuse_space|main|parse|grow|app.c|/opt/app|abcd";
+    let value = |kind, unit| ValueType { kind, unit };
+    let line = |function_id, line| Line { function_id, line };
+    let location = |id, line| Location { id, mapping_id: 1, address: 0x40_0000 + id, line };
+    let function = |id, name| Function { id, name, system_name: name, filename: 10 };
+    let sample = |location_id: &[u64], value: &[i64]| Sample {
+        location_id: location_id.to_vec(),
+        value: value.to_vec(),
+    };
+    Profile {
+        sample_type: vec![value(1, 2), value(3, 4), value(5, 2), value(6, 4)],
+        sample: vec![
+            sample(&[2, 1], &[9, 900, 3, 100]),
+            sample(&[1], &[5, 50, 0, 0]),
+            sample(&[3], &[1, 8, 1, 8]),
+        ],
+        mapping: vec![Mapping {
+            id: 1,
+            memory_start: 0x40_0000,
+            file_offset: 0x1000,
+            filename: 11,
+            build_id: 12,
+        }],
+        location: vec![
+            location(1, vec![line(1, 3)]),
+            location(2, vec![line(3, 30), line(2, 20)]),
+            Location { id: 3, address: 0x77, ..Location::default() },
+        ],
+        function: vec![function(1, 7), function(2, 8), function(3, 9)],
+        string_table: strings.split('|').map(str::to_owned).collect(),
+        ..Profile::default()
+    }
+}
+
+#[test]
+fn what_a_profile_has_in_use_is_allocated_with_its_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to.fht"));
+    std::fs::write(&from, profile().encode_to_vec()).unwrap();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &AtomicBool::new(false) };
+    let imported = import(&from, &to, None, &mut control).unwrap();
+    assert_eq!((imported.format, imported.lines, imported.malformed), (Source::Pprof, 3, 0));
+    let trace = Trace::open(&to).unwrap();
+    let (stacks, damage) = trace.stacks().unwrap();
+    assert!(damage.is_empty());
+    let mut records = trace.records().unwrap();
+    let run = records.next_run().unwrap().unwrap();
+    let size = |timed: &crate::Timed| match timed.event {
+        Event::Alloc { request, .. } => request.size,
+        _ => panic!("{timed:?}"),
+    };
+    assert_eq!(run.events.iter().map(size).collect::<Vec<_>>(), [34, 33, 33, 8]);
+    let frames = |stack| stacks.walk(stack).filter_map(|frame| stacks.frame(frame));
+    let calls: Vec<String> = frames(run.stacks[0])
+        .flat_map(|frame| &frame.calls)
+        .map(|call| format!("{} {:?}", call.function, call.line))
+        .collect();
+    assert_eq!(calls, ["grow Some(30)", "parse Some(20)", "main Some(3)"]);
+    assert_eq!(frames(run.stacks[0]).next().unwrap().offset, 0x1002);
+    assert_eq!((stacks.modules()[0].path.as_str(), stacks.modules().len()), ("/opt/app", 1));
+    let bare = frames(run.stacks[3]).next().unwrap();
+    assert_eq!((bare.module, bare.offset, bare.calls.len()), (None, 0x77, 0));
+}
+
+#[test]
+fn samples_that_make_no_sense_are_told_and_skipped() {
+    let mut bad = profile();
+    let sample = |location_id: Vec<u64>, value: Vec<i64>| Sample { location_id, value };
+    bad.sample.extend([
+        sample(vec![9], vec![1, 1, 1, 1]),
+        sample(vec![1], vec![1]),
+        sample(vec![1], vec![0, 0, -1, 5]),
+        sample(vec![1], vec![0, 0, 0, 5]),
+        sample(vec![1], vec![0, 0, i64::MAX, 5]),
+    ]);
+    let (imported, records) = try_import(&bad.encode_to_vec(), None).unwrap();
+    let lines: Vec<u64> = imported.first_malformed.iter().map(|m| m.line).collect();
+    assert_eq!((records.len(), lines), (4, vec![4, 5, 6, 7, 8]));
+    let mut of_time = profile();
+    of_time.string_table[4] = "nanoseconds".into();
+    let refused = try_import(&of_time.encode_to_vec(), None).unwrap_err().to_string();
+    assert!(refused.contains("no profile of memory"), "{refused}");
+    let mut cut = profile().encode_to_vec();
+    cut.pop();
+    assert!(matches!(try_import(&cut, None), Err(ImportError::Nothing { .. })));
+    let mut bare = profile();
+    bare.sample_type.retain(|value| value.kind == 6);
+    bare.sample.iter_mut().for_each(|sample| sample.value = vec![sample.value[3]]);
+    let (_, records) = try_import(&bare.encode_to_vec(), Some(Source::Pprof)).unwrap();
+    assert_eq!(sizes(&records), [100, 8], "without counts a sample is an object");
 }
