@@ -81,7 +81,9 @@ fn study_dmrt() {
 fn study_banks() {
     let machine = "--set machines.m32.memory_mib=256 --set machines.m32.bank_mib=4 --set machines.m4.memory_mib=512";
     let work = "--set workloads.light.seconds=60 --set workloads.medium.seconds=60 --set workloads.storms.seconds=60";
-    let words = format!("banks --quick --no-times {machine} {work} --set policies=fullest");
+    let streams = "--set streams.seconds.seconds=60 --set streams.minutes.seconds=60 --set streams.hours.seconds=60";
+    let words =
+        format!("banks --quick --no-times {machine} {work} {streams} --set policies=fullest");
     study(&words, &Full { tall: 3000, drawn: 3, verdicts: 40 });
 }
 

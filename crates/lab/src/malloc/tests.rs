@@ -3,7 +3,9 @@
 use super::*;
 use crate::results::write_json;
 use crate::simulate;
+use freehold_core::malloc::decisions::Decision;
 use freehold_trace::{Api, Event, Header, ObjectId, Record, Request, ThreadId, Tick, Writer};
+use rayon::prelude::*;
 use std::sync::atomic::AtomicU64;
 
 const KIB: u64 = 1 << 10;
@@ -229,7 +231,7 @@ fn longer_pages_cost_what_they_round_up() {
 fn whatever_is_decided_the_malloc_stays_whole() {
     let script = busy();
     let shipped = script.run(&Settings::default());
-    for decision in decisions() {
+    let switched = |decision: &Decision| {
         for value in [decision.off.unwrap_or(1), (decision.shipped / 4).max(1)] {
             let mut settings = Settings::default();
             *(decision.of)(&mut settings.decisions) = value;
@@ -242,7 +244,8 @@ fn whatever_is_decided_the_malloc_stays_whole() {
             );
             assert_eq!(outcome.peak_live, shipped.peak_live, "{}", decision.name);
         }
-    }
+    };
+    decisions().par_iter().for_each(switched);
 }
 
 #[test]
