@@ -185,6 +185,7 @@ impl Drop for Columns {
 fn build_command(place: &Place) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(crate::sources::root());
+    // Chosen as `cargo run` does: named by its package, with other features of one crate, it would all be built once more.
     command.args(["build", "--quiet", "--release", "--bin", "freehold", "--target-dir"]);
     must(command.arg(&place.target), "the command freehold does not build")?;
     Ok(place.target.join("release/freehold"))

@@ -1,7 +1,7 @@
 //! Heap profiles of pprof (`profile.proto` of github.com/google/pprof): what was in use at one moment, by call stack.
 //!
 //! The values of a sample are taken by their types: bytes, and a count of objects if there is one; those whose name begins with
-//! `inuse` before others. A sample becomes its objects, of even sizes that add up to its bytes; without a count it is one object.
+//! `inuse` before others, and never those of all allocations (`alloc`). A sample becomes its objects, of even sizes that add up to its bytes; without a count it is one object.
 //!
 //! Invariant: a sample that names a place that is not there, or more objects than [`MOST_OBJECTS`] in all, is skipped and
 //! told; what a profile says is never made larger.
@@ -48,7 +48,9 @@ pub(super) fn translate(
         }
     };
     let Some(values) = Values::of(&profile) else {
-        tale.skip("no value of its samples is of bytes: it is no profile of memory".to_owned());
+        tale.skip(
+            "no value of its samples is of bytes in use: it is no profile of a heap".to_owned(),
+        );
         return Ok(tale);
     };
     let mut places = Places::new(&profile);
@@ -120,7 +122,8 @@ impl Values {
         let in_use = |kind: i64| text(kind).starts_with("inuse");
         // Of those of equal worth, the first.
         let best = |unit: &str| {
-            let of_unit = types().filter(|(_, value)| text(value.unit) == unit);
+            let fits = |kind: i64| !text(kind).starts_with("alloc");
+            let of_unit = types().filter(|(_, value)| text(value.unit) == unit && fits(value.kind));
             of_unit.min_by_key(|(_, value)| !in_use(value.kind)).map(|(at, _)| at)
         };
         Some(Values { objects: best("count"), bytes: best("bytes")? })

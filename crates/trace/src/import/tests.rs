@@ -276,8 +276,12 @@ fn samples_that_make_no_sense_are_told_and_skipped() {
     assert_eq!((records.len(), lines), (4, vec![4, 5, 6, 7, 8]));
     let mut of_time = profile();
     of_time.string_table[4] = "nanoseconds".into();
-    let refused = try_import(&of_time.encode_to_vec(), None).unwrap_err().to_string();
-    assert!(refused.contains("no profile of memory"), "{refused}");
+    let mut of_all = profile();
+    of_all.sample_type.truncate(2);
+    for other in [of_time, of_all] {
+        let refused = try_import(&other.encode_to_vec(), None).unwrap_err().to_string();
+        assert!(refused.contains("no profile of a heap"), "{refused}");
+    }
     let mut cut = profile().encode_to_vec();
     cut.pop();
     assert!(matches!(try_import(&cut, None), Err(ImportError::Nothing { .. })));
