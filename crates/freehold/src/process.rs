@@ -143,7 +143,7 @@ fn overflow(class: SizeClass) {
     purger::consider();
 }
 
-/// The other half of [`free`]: blocks of other threads, and of metered caches; all else is [`free_rare`].
+/// The other half of [`free`]: says what kind of free it is, and jumps there.
 ///
 /// # Safety
 /// As for [`free`].
@@ -151,10 +151,22 @@ fn overflow(class: SizeClass) {
 #[inline(never)]
 unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
-    let Some(tag) = cache.tag_of(block) else {
-        // SAFETY: the caller's.
-        return unsafe { free_rare(block) };
-    };
+    // SAFETY: the caller's, and the tag is the unit's.
+    unsafe {
+        match cache.tag_of(block) {
+            Some(tag) => free_tagged(cache, block, tag),
+            None if word::is_empty(cache) => free_entering(block),
+            None => free_unknown(cache, block),
+        }
+    }
+}
+
+/// [`free`] of what lies in the region that the thread's cache knows: blocks of other threads, and of metered caches.
+///
+/// # Safety
+/// As for [`free`], and the tag is that of the block's unit.
+#[inline(never)]
+unsafe fn free_tagged(cache: &Cache, block: *mut u8, tag: u64) {
     if cache.is_metered() {
         // SAFETY: the caller's.
         if unsafe { HEAP.give_metered(cache, block) } {
@@ -162,7 +174,7 @@ unsafe fn free_slow(block: *mut u8) {
         }
         profile::forget(block);
     }
-    // SAFETY: the caller's, and the tag is the unit's.
+    // SAFETY: the caller's.
     match unsafe { HEAP.free_tagged(cache, block, tag) } {
         Ok(false) => {}
         given => {
@@ -172,19 +184,14 @@ unsafe fn free_slow(block: *mut u8) {
     }
 }
 
-/// [`free`] of null, by a thread that has no cache, and of what its cache knows nothing of.
+/// [`free`] of null, and of what the thread's cache knows nothing of.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_rare(block: *mut u8) {
+unsafe fn free_unknown(cache: &Cache, block: *mut u8) {
     if block.is_null() {
         return;
-    }
-    let cache = word::get();
-    if word::is_empty(cache) {
-        // SAFETY: the caller's.
-        return unsafe { free_entering(block) };
     }
     if cache.is_metered() {
         profile::forget(block);
@@ -194,12 +201,31 @@ unsafe fn free_rare(block: *mut u8) {
     purger::consider();
 }
 
-/// [`free`] by a thread that has no cache yet, or whose calls are watched.
+/// [`free`] by a thread whose calls are watched, or that has no cache yet.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
 unsafe fn free_entering(block: *mut u8) {
+    if block.is_null() {
+        return;
+    }
+    let Some(cache) = word::watched() else {
+        // SAFETY: the caller's.
+        return unsafe { free_without_cache(block) };
+    };
+    // SAFETY: the caller's.
+    judge(unsafe { watch::free(cache, block) }, block);
+    purger::consider();
+}
+
+/// [`free`] by a thread that has no cache.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_without_cache(block: *mut u8) {
     if thread::has_left() && !mode::is_on() {
         // SAFETY: the caller's.
         return judge(unsafe { HEAP.free_without_cache(block) }, block);

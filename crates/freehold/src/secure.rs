@@ -242,14 +242,24 @@ fn exchange(block: &Block) -> Option<(*mut u8, usize)> {
     (leaving != 0).then(|| (ptr::with_exposed_provenance_mut(address), size))
 }
 
+/// What a processor looks at in one step, of which blocks are made.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Pair(u64, u64);
+
 /// Whether a block is zero. (Its first bytes were the mark, and are.)
 ///
 /// # Safety
 /// The block has `size` bytes, a multiple of 16, and nobody writes to it.
 unsafe fn is_zero(block: *mut u8, size: usize) -> bool {
     // SAFETY: the caller's; blocks are aligned to 16.
-    let pairs = unsafe { core::slice::from_raw_parts(block.cast::<[u64; 2]>(), size / 16) };
-    pairs.iter().fold(0, |bits, pair| bits | pair[0] | pair[1]) == 0
+    let pairs = unsafe { core::slice::from_raw_parts(block.cast::<Pair>(), size / 16) };
+    let (fours, rest) = pairs.as_chunks::<4>();
+    let bits =
+        |pairs: &[Pair]| pairs.iter().fold((0, 0), |or, pair| (or.0 | pair.0, or.1 | pair.1));
+    let or = |a: (u64, u64), b: (u64, u64)| (a.0 | b.0, a.1 | b.1);
+    let all = fours.iter().fold(bits(rest), |so_far, four| or(so_far, bits(four)));
+    all == (0, 0)
 }
 
 /// # Safety

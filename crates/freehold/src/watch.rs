@@ -20,10 +20,13 @@ use freehold_core::malloc::{Block, Cache, Freed, Misuse};
 use freehold_core::size_class::MAX_CLASS_SIZE;
 
 /// Allocates under watch.
+#[inline]
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
-    if is_only(SECURE) {
-        return secure::allocate(cache, ask);
-    }
+    if is_only(SECURE) { secure::allocate(cache, ask) } else { allocate_noted(cache, ask) }
+}
+
+#[inline(never)]
+fn allocate_noted(cache: &Cache, ask: Ask) -> *mut u8 {
     if let Some(meter) = profile::Meter::of_thread() {
         return meter.allocate(cache, ask);
     }
