@@ -1,4 +1,4 @@
-//! As much of pprof's format as the tests read: samples, their callers and their four values.
+//! As much of pprof's format as the tests read: samples, their callers, values and labels, and the files of code.
 
 /// What was allocated at one place, and by whom.
 pub struct Sample {
@@ -6,14 +6,31 @@ pub struct Sample {
     pub callers: Vec<u64>,
     /// Objects and bytes ever, objects and bytes in use.
     pub values: [i64; 4],
+    /// A name and a text.
+    pub label: Option<(String, String)>,
+}
+
+/// A file of code in memory.
+pub struct Mapping {
+    pub file: String,
+    pub build_id: String,
 }
 
 /// Every sample of a profile as Freehold writes it: a location's number is its address.
 pub fn samples(bytes: &[u8]) -> impl Iterator<Item = Sample> {
-    Fields(bytes).filter_map(|(field, value)| match value {
-        Value::Bytes(sample) if field == 2 => Some(sample_of(sample)),
-        _ => None,
-    })
+    let strings = strings(bytes);
+    messages(bytes, 2).map(move |sample| sample_of(sample, &strings))
+}
+
+/// The files of code.
+pub fn mappings(bytes: &[u8]) -> Vec<Mapping> {
+    let strings = strings(bytes);
+    let text = |mapping, field| {
+        let number = numbers(mapping, field).next().unwrap_or(0);
+        strings[number as usize].clone()
+    };
+    let all = messages(bytes, 3);
+    all.map(|mapping| Mapping { file: text(mapping, 5), build_id: text(mapping, 6) }).collect()
 }
 
 /// The sums of all samples' values.
@@ -25,16 +42,37 @@ pub fn sum(bytes: &[u8]) -> [i64; 4] {
     sums
 }
 
-fn sample_of(message: &[u8]) -> Sample {
-    let numbers = |wanted| {
-        Fields(message).filter_map(move |(field, value)| match value {
-            Value::Number(number) if field == wanted => Some(number),
-            _ => None,
-        })
-    };
+fn strings(bytes: &[u8]) -> Vec<String> {
+    messages(bytes, 6).map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+}
+
+fn sample_of(message: &[u8], strings: &[String]) -> Sample {
     let mut values = [0; 4];
-    values.iter_mut().zip(numbers(2)).for_each(|(place, value)| *place = value as i64);
-    Sample { callers: numbers(1).collect(), values }
+    values.iter_mut().zip(numbers(message, 2)).for_each(|(place, value)| *place = value as i64);
+    let label = messages(message, 3).next().map(|label| {
+        let text = |field| {
+            let number = numbers(label, field).next().expect("a name and a text");
+            strings[number as usize].clone()
+        };
+        (text(1), text(2))
+    });
+    Sample { callers: numbers(message, 1).collect(), values, label }
+}
+
+/// The fields of a number that are numbers.
+fn numbers(message: &[u8], wanted: u64) -> impl Iterator<Item = u64> {
+    Fields(message).filter_map(move |(field, value)| match value {
+        Value::Number(number) if field == wanted => Some(number),
+        _ => None,
+    })
+}
+
+/// The fields of a number that are messages or strings.
+fn messages(message: &[u8], wanted: u64) -> impl Iterator<Item = &[u8]> {
+    Fields(message).filter_map(move |(field, value)| match value {
+        Value::Bytes(bytes) if field == wanted => Some(bytes),
+        _ => None,
+    })
 }
 
 enum Value<'a> {

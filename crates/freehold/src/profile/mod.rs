@@ -5,8 +5,11 @@
 //! meter    the same without counting every call: by class, when a stack is empty
 //! stack    who called
 //! table    sites and live samples, in memory of its own
+//! probe    tells tracers outside of the process of sampled blocks
+//! build_id which build a module in memory is
 //! pprof    the file
 //! math     the two functions that chance needs
+//! clock    the time, for ages
 //! ```
 //!
 //! **Unbiased.** Bytes asked for pass by a thread one after the other; sample points lie among them as
@@ -22,9 +25,12 @@
 //! well, one by one (`watch`). A sampled block comes from a cache that no thread has, so freeing it cannot be anyone's
 //! fast path, and nothing is asked of other frees.
 
+mod build_id;
+mod clock;
 mod math;
 mod meter;
 mod pprof;
+mod probe;
 mod sampler;
 mod stack;
 mod table;

@@ -3,7 +3,9 @@
 //! Four values a sample, as in Go's heap profile: allocations and bytes ever, and those in use.
 //! Addresses stay addresses: the mappings are in the file, and pprof resolves the names.
 
-use super::table::{Site, Tables};
+use super::build_id::{Digits, Memory};
+use super::clock;
+use super::table::{AGES, Amount, Site, Tables};
 use crate::off_heap::{Table, Zeroed};
 use core::ffi::CStr;
 use freehold_core::stats::Out;
@@ -47,6 +49,12 @@ impl Message {
 
     fn number(&mut self, field: u64, value: u64) -> &mut Self {
         self.varint(key(field, 0)).varint(value)
+    }
+
+    /// A message within this one.
+    fn message(&mut self, field: u64, inner: &Message) {
+        self.varint(key(field, 2)).varint(inner.len as u64);
+        inner.as_bytes().iter().for_each(|&byte| self.byte(byte));
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -126,32 +134,67 @@ pub fn write(tables: &Tables, rate: u64, out: &mut dyn Out) {
     writer.number(7, frames);
     let default = writer.string(b"inuse_space");
     writer.number(14, default);
-    writer.number(9, now_ns());
+    writer.number(9, clock::date_ns());
     if tables.lost != 0 {
         let comment = writer.string(b"samples were lost: the tables were full");
         writer.number(13, comment);
     }
     let Some(mut mappings) = Table::new(MAPPINGS) else { return };
     write_mappings(&mut writer, &mut mappings);
-    tables.sites().for_each(|site| write_sample(&mut writer, site));
+    let labels = Labels::new(&mut writer);
+    tables.sites().for_each(|site| write_samples(&mut writer, &labels, site));
     write_locations(&mut writer, tables, &mappings);
 }
 
-fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes the time.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+/// The numbers of the strings that labels are made of.
+struct Labels {
+    lifetime: u64,
+    age: u64,
+    texts: [u64; AGES.len()],
 }
 
-fn write_sample(writer: &mut Writer<'_>, site: &Site) {
+impl Labels {
+    fn new(writer: &mut Writer<'_>) -> Labels {
+        Labels {
+            lifetime: writer.string(b"lifetime"),
+            age: writer.string(b"age"),
+            texts: AGES.map(|(name, _)| writer.string(name)),
+        }
+    }
+}
+
+/// A sample for each age that blocks of the site reached, or have reached so far.
+fn write_samples(writer: &mut Writer<'_>, labels: &Labels, site: &Site) {
+    for (freed, text) in site.freed.iter().zip(labels.texts) {
+        write_sample(writer, site, freed, Amount::default(), Some((labels.lifetime, text)));
+    }
+    for (in_use, text) in site.in_use.iter().zip(labels.texts) {
+        write_sample(writer, site, in_use, *in_use, Some((labels.age, text)));
+    }
+    write_sample(writer, site, &site.forgotten, Amount::default(), None);
+}
+
+fn write_sample(
+    writer: &mut Writer<'_>,
+    site: &Site,
+    allocated: &Amount,
+    in_use: Amount,
+    label: Option<(u64, u64)>,
+) {
+    if allocated.blocks == 0.0 {
+        return;
+    }
     let mut message = Message::new();
     for &frame in site.frames() {
         message.number(1, frame as u64);
     }
-    let (allocated, in_use) = (site.allocated, site.in_use);
-    for value in [allocated.0, allocated.1, in_use.0, in_use.1] {
+    for value in [allocated.blocks, allocated.bytes, in_use.blocks, in_use.bytes] {
         message.number(2, (value + 0.5) as u64);
+    }
+    if let Some((key, text)) = label {
+        let mut label = Message::new();
+        label.number(1, key).number(2, text);
+        message.message(3, &label);
     }
     writer.bytes(2, message.as_bytes());
 }
@@ -186,12 +229,21 @@ fn write_locations(writer: &mut Writer<'_>, tables: &Tables, mappings: &[Mapping
 
 /// Writes the files of code in memory, and keeps where they are.
 fn write_mappings(writer: &mut Writer<'_>, mappings: &mut [Mapping]) {
+    let memory = Memory::open();
     let mut count = 0;
+    // Where the last file of which we saw the beginning has it: before its code.
+    let mut begin = (0, 0);
     each_line(c"/proc/self/maps", |line| {
-        if let (Some(parsed), Some(place)) = (parse(line), mappings.get_mut(count)) {
+        let Some(parsed) = parse(line) else { return };
+        if parsed.offset == 0 {
+            begin = (parsed.start, parsed.inode);
+        }
+        if let (true, Some(place)) = (parsed.is_code, mappings.get_mut(count)) {
             count += 1;
             *place = Mapping { start: parsed.start, limit: parsed.limit };
-            write_mapping(writer, count as u64, &parsed);
+            let (start, inode) = begin;
+            let build_id = (inode == parsed.inode).then(|| memory.build_id(start)).flatten();
+            write_mapping(writer, count as u64, &parsed, build_id);
         }
     });
 }
@@ -232,10 +284,12 @@ struct Line<'a> {
     start: usize,
     limit: usize,
     offset: usize,
+    is_code: bool,
+    inode: usize,
     name: &'a [u8],
 }
 
-/// A line of code from a file: `start-limit r-xp offset device inode name`.
+/// A line about a file: `start-limit r-xp offset device inode name`.
 fn parse(line: &[u8]) -> Option<Line<'_>> {
     let mut fields = line.splitn(6, |&byte| byte == b' ');
     let range = fields.next()?;
@@ -243,8 +297,9 @@ fn parse(line: &[u8]) -> Option<Line<'_>> {
     let (start, limit) = (hex(range.get(..dash)?)?, hex(range.get(dash + 1..)?)?);
     let is_code = fields.next()?.get(2) == Some(&b'x');
     let offset = hex(fields.next()?)?;
-    let name = fields.nth(2)?.trim_ascii_start();
-    (is_code && name.starts_with(b"/")).then_some(Line { start, limit, offset, name })
+    let inode = core::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+    let name = fields.next()?.trim_ascii_start();
+    name.starts_with(b"/").then_some(Line { start, limit, offset, is_code, inode, name })
 }
 
 fn hex(digits: &[u8]) -> Option<usize> {
@@ -254,11 +309,15 @@ fn hex(digits: &[u8]) -> Option<usize> {
     })
 }
 
-fn write_mapping(writer: &mut Writer<'_>, id: u64, line: &Line<'_>) {
+fn write_mapping(writer: &mut Writer<'_>, id: u64, line: &Line<'_>, build_id: Option<Digits>) {
     let name = writer.string(line.name);
+    let build_id = build_id.map(|digits| writer.string(digits.as_bytes()));
     let mut message = Message::new();
     message.number(1, id).number(2, line.start as u64).number(3, line.limit as u64);
     message.number(4, line.offset as u64).number(5, name);
+    if let Some(build_id) = build_id {
+        message.number(6, build_id);
+    }
     writer.bytes(3, message.as_bytes());
 }
 
@@ -272,7 +331,10 @@ mod tests {
         let parsed = parse(line).expect("code from a file");
         assert_eq!((parsed.start, parsed.limit, parsed.offset), (0x7f00a000, 0x7f00b000, 0x1000));
         assert_eq!(parsed.name, b"/usr/lib/a b.so");
-        assert!(parse(b"7f00a000-7f00b000 rw-p 00001000 08:01 42 /usr/lib/a.so").is_none());
+        assert!(parsed.is_code);
+        assert_eq!(parsed.inode, 42);
+        let data = parse(b"7f00a000-7f00b000 rw-p 00001000 08:01 42 /usr/lib/a.so");
+        assert!(!data.expect("a file").is_code);
         assert!(parse(b"7f00a000-7f00b000 r-xp 00000000 00:00 0").is_none());
         assert!(parse(b"").is_none());
     }

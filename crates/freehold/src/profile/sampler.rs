@@ -1,7 +1,7 @@
 //! When a sample is due, and what becomes of the sampled block.
 
 use super::table::{self, Tables};
-use super::{math, pprof, stack};
+use super::{clock, math, pprof, probe, stack};
 use crate::ask::Ask;
 use crate::main_heap::HEAP;
 use crate::off_heap::Zeroed;
@@ -89,8 +89,9 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask, passed: usize) -> *mut u8 {
     let block = with_tables(|sampled, tables| {
         let block = secure::allocate_if_on(sampled, ask);
         if !block.is_null() {
-            let noted = tables.add(block.addr(), ask.size.max(1), &stack, weight(passed));
-            if noted {
+            let (size, weight) = (ask.size.max(1), weight(passed));
+            probe::allocated(block, size, (weight * size as f64) as usize);
+            if tables.add(block.addr(), size, &stack, weight, clock::now_ns()) {
                 MAYBE.change(block, |count| count.saturating_add(1));
             }
         }
@@ -153,7 +154,8 @@ pub(crate) fn forget(block: *mut u8) {
 #[cold]
 fn forget_slow(block: *mut u8) {
     with_tables(|_, tables| {
-        if tables.remove(block.addr()) {
+        if tables.remove(block.addr(), clock::now_ns()) {
+            probe::freed(block);
             MAYBE.change(block, |count| count.saturating_sub(1));
         }
     });
@@ -171,6 +173,7 @@ pub fn write(path: &[u8]) -> bool {
     }
     let wrote = with_tables(|_, tables| {
         let rate = RATE.load(Ordering::Relaxed) as u64;
+        tables.take_stock(clock::now_ns());
         crate::file::write_file(path, |file| pprof::write(tables, rate, file))
     });
     wrote.unwrap_or(false)

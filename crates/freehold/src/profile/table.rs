@@ -14,16 +14,41 @@ const PLACES: usize = 2 * SITES;
 /// Samples that can live at a time: 256 GiB at the default rate.
 const LIVE: usize = 1 << 17;
 
-/// One caller, with everything above it, and what it allocated by the samples' weights.
+/// How long blocks live: what is written of each age, and below how many nanoseconds it is.
+pub const AGES: [(&[u8], u64); 5] = [
+    (b"under 1 ms", 1_000_000),
+    (b"1 ms to 1 s", 1_000_000_000),
+    (b"1 s to 1 min", 60 * 1_000_000_000),
+    (b"1 min to 1 h", 3600 * 1_000_000_000),
+    (b"over 1 h", u64::MAX),
+];
+
+/// Blocks and their bytes, by the samples' weights.
+#[derive(Clone, Copy, Default)]
+pub struct Amount {
+    pub blocks: f64,
+    pub bytes: f64,
+}
+
+impl Amount {
+    fn add(&mut self, size: usize, weight: f64) {
+        self.blocks += weight;
+        self.bytes += weight * size as f64;
+    }
+}
+
+/// One caller, with everything above it, and what it allocated.
 #[derive(Clone, Copy)]
 pub struct Site {
     hash: u64,
     frames: [usize; DEPTH],
     len: usize,
-    /// Allocations ever, and their bytes.
-    pub allocated: (f64, f64),
-    /// Those that live, and their bytes.
-    pub in_use: (f64, f64),
+    /// Blocks that were freed, by how long they lived.
+    pub freed: [Amount; AGES.len()],
+    /// Blocks in use, by their age: as [`Tables::take_stock`] found them.
+    pub in_use: [Amount; AGES.len()],
+    /// Blocks that there was no place to remember.
+    pub forgotten: Amount,
 }
 
 impl Site {
@@ -40,6 +65,19 @@ pub struct Live {
     size: usize,
     site: usize,
     weight: f64,
+    /// When it was allocated, in nanoseconds of the machine's clock.
+    born: u64,
+}
+
+impl Live {
+    /// Adds the block to those that have lived as long.
+    fn add_to(&self, ages: &mut [Amount; AGES.len()], now: u64) {
+        let lived = now.saturating_sub(self.born);
+        let found = ages.iter_mut().zip(AGES).find(|(_, (_, below))| lived < *below);
+        if let Some((amount, _)) = found {
+            amount.add(self.size, self.weight);
+        }
+    }
 }
 
 /// A site's number + 1; 0 is an empty place.
@@ -78,38 +116,49 @@ impl Tables {
         self.sites.iter().take(self.sites_len)
     }
 
-    /// Notes a sampled block of `size` bytes that stands for `weight` such; whether there was a place
+    /// Notes a sampled block of `size` bytes that stands for `weight` such, at the time `now`; whether there was a place
     /// to remember it until it is freed.
-    pub fn add(&mut self, address: usize, size: usize, stack: &Stack, weight: f64) -> bool {
+    pub fn add(
+        &mut self,
+        address: usize,
+        size: usize,
+        stack: &Stack,
+        weight: f64,
+        now: u64,
+    ) -> bool {
         let Some(number) = self.site(stack) else {
             self.lost += 1;
             return false;
         };
-        let full = self.live_len >= LIVE / 8 * 7;
-        let bytes = weight * size as f64;
-        if let Some(site) = self.sites.get_mut(number) {
-            site.allocated.0 += weight;
-            site.allocated.1 += bytes;
-            if !full {
-                site.in_use.0 += weight;
-                site.in_use.1 += bytes;
-            }
-        }
-        if full {
+        if self.live_len >= LIVE / 8 * 7 {
             self.lost += 1;
+            if let Some(site) = self.sites.get_mut(number) {
+                site.forgotten.add(size, weight);
+            }
             return false;
         }
         let mut at = place(address);
         while self.at(at).address != 0 {
             at = (at + 1) % LIVE;
         }
-        self.put(at, Live { address, size, site: number, weight });
+        self.put(at, Live { address, size, site: number, weight, born: now });
         self.live_len += 1;
         true
     }
 
-    /// Forgets a block that is freed; whether it was sampled.
-    pub fn remove(&mut self, address: usize) -> bool {
+    /// Adds up what is in use at the time `now`, by site and age.
+    pub fn take_stock(&mut self, now: u64) {
+        let sites = &mut *self.sites;
+        sites.iter_mut().take(self.sites_len).for_each(|site| site.in_use = Default::default());
+        for live in self.live.iter().filter(|live| live.address != 0) {
+            if let Some(site) = sites.get_mut(live.site) {
+                live.add_to(&mut site.in_use, now);
+            }
+        }
+    }
+
+    /// Notes that a block is freed at the time `now`; whether it was sampled.
+    pub fn remove(&mut self, address: usize, now: u64) -> bool {
         let mut at = place(address);
         let found = loop {
             let live = self.at(at);
@@ -122,8 +171,7 @@ impl Tables {
             at = (at + 1) % LIVE;
         };
         if let Some(site) = self.sites.get_mut(found.site) {
-            site.in_use.0 = (site.in_use.0 - found.weight).max(0.0);
-            site.in_use.1 = (site.in_use.1 - found.weight * found.size as f64).max(0.0);
+            found.add_to(&mut site.freed, now);
         }
         self.live_len -= 1;
         self.close_gap(at);
