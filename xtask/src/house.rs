@@ -28,6 +28,7 @@ use crate::bench::facts;
 use crate::bench::table::Table;
 use anyhow::Context;
 use clap::Args;
+use crates::Crate;
 use figures::{Figures, Scope};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -91,6 +92,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     print!("{}", parts(&figures).render());
     println!("\nThe names behind the figures: --json. The rules: --help.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files of the largest circle of imports below `folder` in the crate that lies in `name`; none if there is none.
+pub fn circle_in(root: &Path, name: &str, folder: &str) -> Vec<String> {
+    Crate::read(root, name)
+        .map_or_else(Vec::new, |found| circles::largest(&found, &[folder.to_owned()]))
 }
 
 /// What an earlier run printed as JSON.

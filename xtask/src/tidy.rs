@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that the compiler does not check, one file each.
 
 mod budgets;
+mod circles;
 mod layers;
 mod links;
 mod recipes;
@@ -36,6 +37,7 @@ type Rule = fn(&[Source]) -> Vec<Finding>;
 
 const RULES: &[(&str, Rule)] = &[
     ("layers point downwards", layers::check),
+    ("imports make no circle", circles::check),
     ("unsafe code is argued", safety::check),
     ("links lead somewhere", links::check),
     ("recipes name what exists", recipes::check),

@@ -102,8 +102,14 @@ impl Lock {
     pub fn unlock(&self, machine: &impl Machine) {
         // Release pairs with the Acquire of the next holder.
         if self.word.swap(FREE, Ordering::Release) & AWAITED != 0 {
-            machine.wake(&self.word);
+            self.unlock_slow(machine);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlock_slow(&self, machine: &impl Machine) {
+        machine.wake(&self.word);
     }
 
     /// Whether the calling thread holds the lock.

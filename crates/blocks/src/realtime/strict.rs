@@ -223,6 +223,7 @@ impl StrictHeap {
         self.take(self.order_for(size))
     }
 
+    /// [`malloc`](Self::malloc), whether or not another thread has freed a block.
     #[cold]
     #[inline(never)]
     fn malloc_slow(&mut self, size: u64) -> Option<NonNull<u8>> {
@@ -237,7 +238,7 @@ impl StrictHeap {
         if !based.is_multiple_of(align.bytes()) {
             return None;
         }
-        self.malloc(size.max(align.bytes()))
+        self.malloc_slow(size.max(align.bytes()))
     }
 
     #[inline(always)]
@@ -281,7 +282,7 @@ impl StrictHeap {
         if !aligned || u64::from(unit) + (1 << new) > u64::from(self.units) {
             return Ok(false);
         }
-        self.tree.give(unit, old);
+        self.tree.give_at(unit, old);
         let fits = self.tree.is_free(unit, new);
         let order = if fits { new } else { old };
         self.tree.take_at(unit, order);
@@ -309,7 +310,7 @@ impl StrictHeap {
         // 0 where it was freed here while a racing thread sent it: once is enough.
         if best != 0 {
             order.store(0, Relaxed);
-            self.tree.give(unit, u32::from(best) - 1);
+            self.tree.give_at(unit, u32::from(best) - 1);
         }
         // SAFETY: units in the inbox are below the number of units.
         unsafe { self.judge.sent.take(unit) };

@@ -265,6 +265,12 @@ impl Tree {
         at_home!(self, order, join_block, unit);
     }
 
+    /// [`give`](Self::give), one copy for all who are not the hot path.
+    #[inline(never)]
+    pub(super) fn give_at(&mut self, unit: u32, order: u32) {
+        self.give(unit, order);
+    }
+
     #[inline(always)]
     fn cut_block<const TOP: usize, const HOME: usize>(&mut self, log2: u32, unit: u32) {
         self.cut::<TOP, HOME>(Run::of(HOME, log2, unit));

@@ -16,7 +16,8 @@
 //! purge       returns pages that hold no block, also inside slabs in use
 //! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
 //! walk        every block that a program has; is an address one      census     what a heap holds, counted from outside
-//! room        limits, and what the heap keeps for itself when little is left
+//! limits      what a heap may hold
+//! room        how much is left, and what the heap then keeps for itself
 //! ```
 //!
 //! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
@@ -58,6 +59,8 @@ mod found;
 pub mod heap;
 #[cfg(not(loom))]
 mod large;
+#[cfg(not(loom))]
+mod limits;
 #[cfg(not(loom))]
 mod magazines;
 #[cfg(not(loom))]

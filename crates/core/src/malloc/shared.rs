@@ -1,8 +1,8 @@
 //! What the owners of one heap share: the machine, the units, the key, and the counts that start the purger.
 
 use super::decisions::Decisions;
+use super::limits::Limits;
 use super::misuse::{Late, Misuse};
-use super::room::Limits;
 use super::slabs::slab::{Held, Slab};
 use super::tag::Tag;
 use super::units::Units;

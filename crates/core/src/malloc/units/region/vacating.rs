@@ -36,7 +36,7 @@ impl Region {
             let pieces = len.div_ceil(BANK);
             if number < pieces {
                 let (at, len) = (at + number * BANK, (len - number * BANK).min(BANK));
-                return Some(Stretch { at, len, to: self.refuge(nodes, supply) });
+                return Some(Stretch { at, len, to: self.destination(nodes, supply) });
             }
             number -= pieces;
         }
@@ -70,7 +70,7 @@ impl Region {
     fn leave(&mut self, nodes: &dyn Nodes, supply: &mut Supply, at: usize) -> Option<NodeId> {
         let Some(node) = self.view().banks.get(at)?.node.node() else {
             // The user's policy places it: move the present pages; the policy decides about new ones.
-            return self.refuge(nodes, supply);
+            return self.destination(nodes, supply);
         };
         if !supply.closed().contains(node) {
             return Some(node);
@@ -82,7 +82,7 @@ impl Region {
     }
 
     /// Where to with what belongs to no bank in particular.
-    fn refuge(&self, nodes: &dyn Nodes, supply: &mut Supply) -> Option<NodeId> {
+    fn destination(&self, nodes: &dyn Nodes, supply: &mut Supply) -> Option<NodeId> {
         let from = self.home.node().or_else(|| supply.closed().iter().next())?;
         supply.find(nodes, from, 1).map(|(node, _)| node)
     }
