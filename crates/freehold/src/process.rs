@@ -154,9 +154,9 @@ unsafe fn free_slow(block: *mut u8) {
     // SAFETY: the caller's, and the tag is the unit's.
     unsafe {
         match cache.tag_of(block) {
-            Some(tag) => free_tagged(cache, block, tag),
+            Some(tag) => free_tagged(block, cache, tag),
             None if word::is_empty(cache) => free_entering(block),
-            None => free_unknown(cache, block),
+            None => free_unknown(block, cache),
         }
     }
 }
@@ -165,8 +165,8 @@ unsafe fn free_slow(block: *mut u8) {
 ///
 /// # Safety
 /// As for [`free`], and the tag is that of the block's unit.
-#[inline(never)]
-unsafe fn free_tagged(cache: &Cache, block: *mut u8, tag: u64) {
+#[inline(always)]
+unsafe fn free_tagged(block: *mut u8, cache: &Cache, tag: u64) {
     if cache.is_metered() {
         // SAFETY: the caller's.
         if unsafe { HEAP.give_metered(cache, block) } {
@@ -189,7 +189,7 @@ unsafe fn free_tagged(cache: &Cache, block: *mut u8, tag: u64) {
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_unknown(cache: &Cache, block: *mut u8) {
+unsafe fn free_unknown(block: *mut u8, cache: &Cache) {
     if block.is_null() {
         return;
     }

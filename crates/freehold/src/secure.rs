@@ -87,7 +87,7 @@ fn allocate_small(cache: &Cache, class: SizeClass, ask: Ask) -> *mut u8 {
     }
     let block = Block { address: address.addr(), size: class.size(), kind: Kind::Small };
     let own = cache.class_at(address) == Some(class);
-    if !own && HEAP.find(address) != Ok(block) || !held::give(address) {
+    if !own && locate_elsewhere(address) != Ok(block) || !held::give(address) {
         report::stop_taken(address);
     }
     if ask.zero {
@@ -120,8 +120,15 @@ fn allocate_large(cache: &Cache, ask: Ask) -> *mut u8 {
 fn locate(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
     match cache.class_at(address) {
         Some(class) => Ok(Block { address: address.addr(), size: class.size(), kind: Kind::Small }),
-        None => HEAP.find(address),
+        None => locate_elsewhere(address),
     }
+}
+
+/// The same where the block is no small one of the thread's own.
+#[cold]
+#[inline(never)]
+fn locate_elsewhere(address: *mut u8) -> Result<Block, Misuse> {
+    HEAP.find(address)
 }
 
 /// The last word of a small block.
@@ -183,6 +190,7 @@ pub(crate) fn find(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
 }
 
 /// The block at an address, which the program holds no more.
+#[inline(always)]
 pub(crate) fn take_back(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
     let block = locate(cache, address)?;
     if held::take(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
@@ -192,6 +200,7 @@ pub(crate) fn take_back(cache: &Cache, address: *mut u8) -> Result<Block, Misuse
 ///
 /// # Safety
 /// The block is not in use by anyone.
+#[inline(always)]
 pub(crate) unsafe fn bury(cache: &Cache, block: &Block) -> Result<(), Misuse> {
     let address: *mut u8 = ptr::with_exposed_provenance_mut(block.address);
     if block.kind == Kind::Large {
@@ -264,6 +273,7 @@ unsafe fn is_zero(block: *mut u8, size: usize) -> bool {
 
 /// # Safety
 /// As for [`bury`].
+#[inline(never)]
 unsafe fn free_large(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     let machine = HEAP.machine();
     let page = machine.page_size();

@@ -25,6 +25,7 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
     if is_only(SECURE) { secure::allocate(cache, ask) } else { allocate_noted(cache, ask) }
 }
 
+/// The same, where other things are watched as well, or instead.
 #[inline(never)]
 fn allocate_noted(cache: &Cache, ask: Ask) -> *mut u8 {
     if let Some(meter) = profile::Meter::of_thread() {
@@ -46,14 +47,24 @@ fn allocate_noted(cache: &Cache, ask: Ask) -> *mut u8 {
 /// # Safety
 /// The block is not in use by anyone.
 pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
-    if watches(SECURE) {
-        let found = secure::take_back(cache, block)?;
-        if !is_only(SECURE) {
-            note_freed(block, found.size);
-        }
-        // SAFETY: the caller's, and the program holds it no more.
-        return unsafe { secure::bury(cache, &found) };
+    if !watches(SECURE) {
+        // SAFETY: the caller's.
+        return unsafe { free_plain(cache, block) };
     }
+    if !is_only(SECURE) {
+        note_freed(block, secure::find(cache, block)?.size);
+    }
+    let found = secure::take_back(cache, block)?;
+    // SAFETY: the caller's, and the program holds it no more.
+    unsafe { secure::bury(cache, &found) }
+}
+
+/// Frees under watch, but without checks.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(never)]
+unsafe fn free_plain(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     if watches(COUNT) {
         counts::freed(HEAP.usable_size(block)?);
     }
