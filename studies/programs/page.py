@@ -1,7 +1,8 @@
 """Makes docs/which-policy.md of a sweep: page.py SWEEP.parquet > docs/which-policy.md (needs pyarrow).
 
 A policy serves a program within a limit if no request of any of the program's inputs fails. Of the policies that get by with the
-least limit, the one with the fewest steps a call is chosen. Intervals are 95 %, of Student's t over the inputs.
+least limit, the one with the fewest steps a call is chosen. Intervals are 95 %, of Student's t over the inputs. Choices are judged on the
+input with most calls, after the same choice without it.
 """
 
 import math
@@ -68,6 +69,22 @@ class Program:
     def steps(self, policy, limit):
         return [row["steps_mean"] for row in self.policies[policy][limit]]
 
+    def split(self):
+        """The program without its input of most calls, and with that only."""
+        rows = next(iter(next(iter(self.policies.values())).values()))
+        last = max(rows, key=lambda row: (row["events"], row["trace"]))["trace"]
+
+        def only(keep):
+            return Program(
+                self.name,
+                {
+                    policy: {limit: [row for row in rows if keep(row)] for limit, rows in limits.items()}
+                    for policy, limits in self.policies.items()
+                },
+            )
+
+        return only(lambda row: row["trace"] != last), only(lambda row: row["trace"] == last)
+
     def row(self, largest):
         live = f"{min(self.live) / 1024:,.0f}-{max(self.live) / 1024:,.0f}"
         events = f"{min(self.events):,}-{max(self.events):,}"
@@ -102,19 +119,34 @@ def sentences(programs, names, largest):
     buddy = sum(p.least["buddy"] != NEVER for p in programs)
     first = [name for name in most if at_best[name] == at_best[most[0]]]
     rest = ", ".join(f"{name} for {at_best[name]}" for name in most[len(first) :])
+    halves = [program.split() for program in programs]
+    by_others = max(most, key=lambda name: sum(looked_at.least[name] == looked_at.best for looked_at, _ in halves if looked_at.best != NEVER))
+    kept = sum(unlooked.least[by_others] == unlooked.best for _, unlooked in halves if unlooked.best != NEVER)
     unseen = [program for program in programs if program.name not in CHOSEN_ON]
     seen = [program.name for program in programs if program.name in CHOSEN_ON]
     tuned = [f"{name} does on {sum(p.least[name] == p.best for p in unseen if p.best != NEVER)}" for name in ("dmrt", "dmrt-looks")]
     yield (
         f"1. **Where memory is short, choose {first[0]}**: it gets by with the least limit that any policy gets by with for "
-        f"{share(at_best[first[0]], whole)}, as do {', '.join(first[1:]) or 'no others'}; {rest}; but dmrt and dmrt-looks were chosen with "
+        f"{share(at_best[first[0]], whole)} (chosen without the largest inputs, {by_others}, it does so for those of {kept}), as do "
+        f"{', '.join(first[1:]) or 'no others'}; {rest}; but dmrt and dmrt-looks were chosen with "
         f"recordings of {len(seen)} of these programs in view, of other inputs ({', '.join(seen)}), and of the other {len(unseen)} "
         f"{' and '.join(tuned)}."
     )
+    served, fewest, dearer = 0, 0, []
+    for looked_at, unlooked in halves:
+        if looked_at.able and unlooked.able:
+            choice = looked_at.able[0]
+            served += choice in unlooked.able
+            fewest += choice == unlooked.able[0]
+            if choice in unlooked.able:
+                steps = [sum(unlooked.steps(policy, unlooked.best)) for policy in (choice, unlooked.able[0])]
+                dearer.append(steps[0] / steps[1])
     yield (
         "2. **Where time counts, too**, the fewest steps among those that get by with the least limit are "
         + "; ".join(f"{name}'s for {share(len(wins[name]), whole)}" for name in chosen[:3])
-        + f" ({', '.join(wins[chosen[0]])} are {chosen[0]}'s)."
+        + f" ({', '.join(wins[chosen[0]])} are {chosen[0]}'s). Chosen without "
+        f"a program's largest input, the policy gets by with that input's least limit for {share(served, whole)} and is again the one with the fewest steps for "
+        f"{fewest}; where it gets by, it takes at most {max(dearer):.2f} times the fewest."
     )
     yield (
         f"3. **Within {largest:g} times what is alive**, Freehold's malloc, which hands out whole pages and units, serves {share(ours, whole)}, "
