@@ -15,14 +15,14 @@ struct Full {
 }
 
 /// Makes a page by the command (every word of `words` is one, `@` its folder), and looks at it on a phone and on a
-/// desk, in light and dark.
-fn is_sound(words: &[&str], page: &str, full: &Full) {
-    let Some(browser) = browser() else { return };
+/// desk, in light and dark. Where keys alone lead in its graph of call stacks.
+fn is_sound(words: &[&str], page: &str, full: &Full) -> Vec<String> {
+    let Some(browser) = browser() else { return Vec::new() };
     let folder = tempfile::tempdir().unwrap();
     freehold(folder.path(), words);
     let made = folder.path().join(page);
     std::fs::rename(&made, folder.path().join("page.html")).unwrap();
-    let mut grounds = Vec::new();
+    let (mut grounds, mut keys) = (Vec::new(), Vec::new());
     for (width, dark) in [(360, false), (360, true), (1200, true)] {
         let seen = look(&browser, folder.path(), width, dark);
         assert!(seen.console.is_empty(), "the console says {:?}", seen.console);
@@ -40,9 +40,11 @@ fn is_sound(words: &[&str], page: &str, full: &Full) {
         assert!(seen.contrast >= 4.5, "contrast {} of {}", seen.contrast, seen.faintest);
         assert!(seen.least >= 12.0, "text of {} px", seen.least);
         grounds.push(seen.page);
+        keys = seen.keys;
     }
     assert_ne!(grounds[0], grounds[1], "dark is not light");
     assert_eq!(grounds[1], grounds[2]);
+    keys
 }
 
 fn run(folder: &Path, words: &[&str]) -> Output {
@@ -68,7 +70,14 @@ fn a_comparison() {
     let program = "for n in $(seq 3000); do x=\"$x$n\"; done";
     let words =
         ["compare", "-o", "made.html", "--on", on, "--", "sh", "-c", program, "<room & box>"];
-    is_sound(&words, "made.html", &Full { tall: 3000, drawn: 6, verdicts: 0 });
+    let keys = is_sound(&words, "made.html", &Full { tall: 3000, drawn: 6, verdicts: 0 });
+    let [stops, all, first, up, again, inside, out] = keys.as_slice() else {
+        assert!(keys.is_empty(), "no keys, for there is no browser: {keys:?}");
+        return;
+    };
+    assert_eq!((stops.as_str(), all.as_str()), ("1", "all at the peak"), "tab stops once");
+    assert_ne!(first, all, "down leads to a function");
+    assert_eq!((up, again, inside, out), (all, first, first, all), "up, down, into it, out");
 }
 
 fn study_dmrt() {

@@ -42,11 +42,27 @@ document.getElementById('page').addEventListener('load', event => {
     verdicts += 1;
     farthest = Math.max(farthest, cell.getBoundingClientRect().right);
   }
+  // By keys alone: down to the first function and the next, back up, into it, and out again.
+  const flame = page.getElementById('flame'), keys = [];
+  if (flame) {
+    const press = key => {
+      page.activeElement.dispatchEvent(new view.KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+      keys.push(page.activeElement.textContent);
+    };
+    const stops = flame.querySelectorAll('[tabindex="0"]');
+    keys.push(String(stops.length));
+    stops[0].focus();
+    keys.push(page.activeElement.textContent);
+    ['ArrowDown', 'ArrowUp', 'ArrowDown'].forEach(press);
+    page.activeElement.click();
+    keys.push(flame.querySelector('button').textContent);
+    press('Escape');
+  }
   const root = page.documentElement;
   document.getElementById('seen').textContent = JSON.stringify({
     width: root.clientWidth, needs: root.scrollWidth, tall: root.scrollHeight, drawn,
     requests: view.performance.getEntriesByType('resource').map(entry => entry.name),
-    page: view.getComputedStyle(page.body).backgroundColor, contrast: worst, faintest, least, verdicts, farthest });
+    page: view.getComputedStyle(page.body).backgroundColor, contrast: worst, faintest, least, verdicts, farthest, keys });
 });
 </script>"#;
 
@@ -65,6 +81,8 @@ pub struct Seen {
     /// Cells that say what became of a claim, and where the farthest of them ends.
     pub verdicts: u32,
     pub farthest: f64,
+    /// Where keys alone lead in the graph of call stacks, if there is one.
+    pub keys: Vec<String>,
     #[serde(skip)]
     pub console: Vec<String>,
 }

@@ -18,41 +18,70 @@
   // The flame graph. A branch is [name, place, bytes of each measure, branches].
   const box = document.getElementById('flame'), said = document.getElementById('flame-said');
   const search = document.getElementById('flame-search'), back = document.getElementById('flame-back');
-  let measure = 0, path = [data.tree];
+  let measure = 0, path = [data.tree], cells = [];
   const label = branch => (data.names[branch[0]] || 'all') + (branch[1] < 0 ? '' : ' (' + data.names[branch[1]] + ')');
   const describe = branch => label(branch) + ': ' + bytes(branch[2][measure]) + ' ' + data.measures[measure] + ', ' +
     share(branch[2][measure], data.tree[2][measure]);
   const draw = () => {
     const wanted = search.value.toLowerCase(), shown = document.createDocumentFragment();
     let deepest = 0, found = 0;
-    const put = (branch, left, width, depth, trail, inside) => {
+    cells = [];
+    const put = (branch, left, width, depth, trail, inside, caller) => {
       if (width < 0.08) return;
       const hit = wanted && label(branch).toLowerCase().includes(wanted);
       if (hit && !inside) found += branch[2][measure];
       const cell = make('button', { className: 'g' + branch[0] % 3 + (hit ? ' hit' : ''), title: describe(branch) },
         branch === data.tree ? 'all ' + data.measures[measure] : data.names[branch[0]]);
       cell.style.cssText = `left:${left}%;width:${width}%;top:${depth * 22}px`;
-      cell.onclick = () => { path = trail; draw(); box.querySelector('button').focus(); };
+      cell.onclick = () => { path = trail; draw(); cells[0].cell.focus(); };
       cell.onmouseenter = cell.onfocus = () => { said.textContent = describe(branch); };
+      cell.tabIndex = caller ? -1 : 0;
       shown.append(cell);
+      const own = { cell, depth, caller };
+      cells.push(own);
       deepest = Math.max(deepest, depth);
       let at = left;
       const all = branch[2][measure];
       for (const next of [...branch[3]].sort((a, b) => b[2][measure] - a[2][measure])) {
         const part = all ? width * next[2][measure] / all : 0;
-        put(next, at, part, depth + 1, [...trail, next], inside || hit);
+        put(next, at, part, depth + 1, [...trail, next], inside || hit, own);
         at += part;
       }
     };
     const top = path[path.length - 1];
-    put(top, 0, 100, 0, path, false);
+    put(top, 0, 100, 0, path, false, null);
     box.replaceChildren(shown);
     box.style.height = (deepest + 1) * 22 + 'px';
     back.disabled = path.length < 2;
     said.textContent = wanted ? bytes(found) + ', ' + share(found, top[2][measure]) + ' match' : describe(top);
   };
+  const goBack = () => {
+    if (path.length < 2) return;
+    path.pop();
+    draw();
+  };
   search.oninput = draw;
-  back.onclick = () => { path.pop(); draw(); };
+  back.onclick = goBack;
+  // Arrows go from box to box, Enter looks into one, Escape goes back; tab passes the graph by.
+  box.onkeydown = event => {
+    const here = cells.find(own => own.cell === document.activeElement);
+    if (!here) return;
+    const row = cells.filter(own => own.depth === here.depth), at = row.indexOf(here);
+    let next;
+    if (event.key === 'Escape') {
+      goBack();
+      next = cells[0];
+    } else if (event.key === 'ArrowDown') next = cells.find(own => own.caller === here);
+    else if (event.key === 'ArrowUp') next = here.caller;
+    else if (event.key === 'ArrowRight') next = row[at + 1];
+    else if (event.key === 'ArrowLeft') next = row[at - 1];
+    else return;
+    event.preventDefault();
+    if (!next) return;
+    here.cell.tabIndex = -1;
+    next.cell.tabIndex = 0;
+    next.cell.focus();
+  };
   document.querySelectorAll('input[name=flame-of]').forEach(choice => {
     choice.onchange = () => { measure = +choice.value; draw(); };
   });

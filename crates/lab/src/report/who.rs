@@ -35,7 +35,7 @@ pub(super) fn write(out: &mut String, sites: &Sites, command: &str) {
     Figure {
         id: "flame-figure",
         title: "Call stacks",
-        lead: "A box is as wide as the bytes below it. Choose one to look into it.",
+        lead: "A box is as wide as the bytes below it. Choose one to look into it; by keys: arrows, Enter, and Escape to go back.",
         drawing: &flame(&sites.tree),
         table: &table(sites),
         command,

@@ -4,7 +4,7 @@
 //! not changed since the last peak held what it holds. So each notes the number of peaks when it last changed,
 //! and takes its note only at the first change after another peak. Stacks do the same.
 //!
-//! Stacks are many and keep six numbers each; sites are fewer and keep everything else.
+//! Stacks are many and keep seven numbers each; sites are fewer and keep everything else.
 
 use super::fold::Folding;
 use super::life::{Life, MOMENTS};
@@ -95,6 +95,8 @@ pub(super) struct StackBytes {
     pub(super) allocated: u64,
     pub(super) leaked: u64,
     pub(super) temporary: u64,
+    /// Of pages that are kept for few objects.
+    pub(super) kept_pages: u64,
     live: u64,
     peaks: u32,
 }
@@ -413,16 +415,22 @@ impl<'a> Counting<'a> {
             return;
         }
         self.most_sparse = self.pages.sparse();
-        for tally in &mut self.sites {
-            (tally.counts.kept_page_bytes, tally.counts.keeping_bytes) = (0, 0);
-        }
+        self.keep_nothing();
         for live in self.live.iter() {
             if let Some(bytes) = self.pages.kept(live.page) {
-                let site = self.folding.site(self.stacks[live.stack as usize].0);
-                let counts = &mut self.sites[site as usize].counts;
+                let (stack, of_stack) = &mut self.stacks[live.stack as usize];
+                of_stack.kept_pages += bytes;
+                let counts = &mut self.sites[self.folding.site(*stack) as usize].counts;
                 counts.kept_page_bytes += bytes;
                 counts.keeping_bytes += live.size;
             }
+        }
+    }
+
+    fn keep_nothing(&mut self) {
+        self.stacks.iter_mut().for_each(|(_, of_stack)| of_stack.kept_pages = 0);
+        for tally in &mut self.sites {
+            (tally.counts.kept_page_bytes, tally.counts.keeping_bytes) = (0, 0);
         }
     }
 
@@ -438,10 +446,10 @@ impl<'a> Counting<'a> {
 
     /// The pages that were seen to be kept, instead of those of the model.
     pub(super) fn keep(&mut self, kept: &[Kept]) {
-        for tally in &mut self.sites {
-            (tally.counts.kept_page_bytes, tally.counts.keeping_bytes) = (0, 0);
-        }
+        self.keep_nothing();
         for kept in kept {
+            let number = self.number(kept.stack);
+            self.stacks[number as usize].1.kept_pages += kept.pages;
             let counts = &mut self.sites[self.folding.site(kept.stack) as usize].counts;
             counts.kept_page_bytes += kept.pages;
             counts.keeping_bytes += kept.live;

@@ -169,7 +169,7 @@ fn other_threads_that_free_and_threads_that_end_are_seen() {
 fn the_tree_has_the_bytes_of_all_that_lies_below() {
     let sites = found(&[alloc(0, 100, 4), alloc(1, 300, 5), alloc(2, 100, 6), free(2)]);
     let tree = &sites.tree;
-    assert_eq!(tree.bytes, [500, 500, 400, 100]);
+    assert_eq!(tree.bytes, [500, 500, 400, 100, 0]);
     let [main] = &tree.calls[..] else { panic!("{tree:?}") };
     assert_eq!((main.name.as_str(), main.place.as_deref()), ("main", Some("app.cc:1")));
     let calls: Vec<_> = main.calls.iter().map(|call| (call.name.as_str(), call.bytes[0])).collect();
@@ -196,6 +196,8 @@ fn looks_that_came_before_pages_were_sparse_say_nothing_of_them() {
     let kept = |looks: &[Resident]| {
         let sites = found_with(&events, looks);
         let parse = sites.sites.iter().find(|site| site.function == "parse()").unwrap();
+        let all: u64 = sites.sites.iter().map(|site| site.counts.kept_page_bytes).sum();
+        assert_eq!(sites.tree.bytes[4], all, "the flame graph has them, too");
         (sites.kept_s.is_some(), parse.counts.kept_page_bytes > 4 << 20)
     };
     assert_eq!(kept(&[]), (false, true), "the model's");

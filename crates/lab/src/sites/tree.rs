@@ -11,7 +11,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What a flame graph can be of.
-pub const MEASURES: [&str; 4] = ["at the peak", "allocated", "never freed", "temporary"];
+pub const MEASURES: [&str; 5] =
+    ["at the peak", "allocated", "never freed", "temporary", "in pages kept"];
 /// Bytes of each of [`MEASURES`].
 pub type Bytes = [u64; MEASURES.len()];
 
@@ -63,7 +64,13 @@ pub(super) fn tree(stacks: &Stacks, found: &[(StackId, StackBytes)]) -> Branch {
     let mut bytes = vec![Bytes::default(); stacks.len() + 1];
     for (stack, counted) in found {
         if let Some(own) = bytes.get_mut(stack.0 as usize) {
-            *own = [counted.peak, counted.allocated, counted.leaked, counted.temporary];
+            *own = [
+                counted.peak,
+                counted.allocated,
+                counted.leaked,
+                counted.temporary,
+                counted.kept_pages,
+            ];
         }
     }
     // A caller has a smaller number than those it calls.
