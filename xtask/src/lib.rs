@@ -4,6 +4,7 @@ mod bench;
 mod guest;
 mod heaptrack;
 mod house;
+mod mutations;
 mod nodes;
 mod package;
 mod pages;
@@ -42,6 +43,8 @@ enum Chore {
     Heaptrack(heaptrack::Options),
     /// Print how much a reader of the malloc must hold: lines, files, methods, circles, terms, bytes; each with its rule.
     House(house::Options),
+    /// Draw small errors at random that the tests of core and blocks should notice (hours).
+    Mutations(mutations::Options),
     /// Keep what the tests in such guests measure: placement, full nodes, leaving a node, unplugging.
     Nodes(nodes::Options),
     /// Build what is shipped: the wheel, the Debian packages.
@@ -68,6 +71,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
         Chore::Guest(options) => guest::run(&options),
         Chore::Heaptrack(options) => heaptrack::run(&options),
         Chore::House(options) => house::run(&options),
+        Chore::Mutations(options) => mutations::run(&options),
         Chore::Nodes(options) => nodes::run(&options),
         Chore::Package(options) => package::run(&options),
         Chore::Pages(options) => pages::run(&options),

@@ -24,6 +24,8 @@ mod runtimes;
 mod suites;
 
 use crate::bench::{facts, peers, place};
+pub use case::wait;
+
 use battery::Tally;
 use clap::Args;
 use column::{Columns, Way};

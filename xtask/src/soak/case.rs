@@ -114,7 +114,7 @@ fn error_log(log: &Path) -> PathBuf {
 }
 
 /// Waits for the end; `None` when it took too long, and was killed with all its children.
-fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>> {
+pub fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>> {
     let until = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait()? {
