@@ -57,7 +57,7 @@ pub static OPTIONS: [OptionRow; 9] = [
     OptionRow {
         name: c"FREEHOLD_PROFILE_RATE",
         default: "2M",
-        values: "bytes from 1K to 1G, as 64K; default 2M",
+        values: "bytes from 1K to 1G, as 64K or 2M",
         sentence: "Take one sample in so many bytes, on average.",
         apply: profile_rate,
     },

@@ -200,7 +200,7 @@ pub fn sites(
     let info = trace.process(process).unwrap_or(&unseen);
     let mut records = trace.records_of(process)?;
     let mut outside = outside::outside(trace, &stacks, &folding, info)?;
-    let mut counting = Counting::new(&folding, info, outside.kept.as_ref().map(|kept| kept.tick));
+    let mut counting = Counting::new(&folding, info, &outside.looks);
     let expected = trace.events_of(process);
     while let Some(run) = records.next_run()? {
         counting.see(&run);
@@ -210,7 +210,7 @@ pub fn sites(
         }
     }
     counting.finish();
-    outside.kept.take_if(|_| outside.is_hardly_seen && !counting.is_look_in_time());
+    outside.kept.take_if(|_| !counting.is_look_in_time());
     if let Some(kept) = &outside.kept {
         counting.keep(&kept.kept);
     }

@@ -181,10 +181,10 @@ pub(super) struct Counting<'a> {
     pages: Pages,
     /// Most sparse pages at the end of any moment.
     most_sparse: u64,
-    /// The look at the process's own pages that is still to come,
-    look: Option<Tick>,
-    /// and the sparse pages here when it came.
-    sparse_at_look: u64,
+    /// The looks at the process's own pages that are still to come, the next one last,
+    looks: Vec<Tick>,
+    /// and the most sparse pages here when one came.
+    sparse_at_looks: u64,
     now: usize,
     recent: FxHashMap<ThreadId, Recent>,
     ended: FxHashSet<u32>,
@@ -201,12 +201,10 @@ pub(super) struct Counting<'a> {
 }
 
 impl<'a> Counting<'a> {
-    /// `look`: when somebody looked at the process's own pages.
-    pub(super) fn new(
-        folding: &'a Folding,
-        process: &ProcessInfo,
-        look: Option<Tick>,
-    ) -> Counting<'a> {
+    /// `looks`: when somebody looked at the process's own pages.
+    pub(super) fn new(folding: &'a Folding, process: &ProcessInfo, looks: &[Tick]) -> Counting<'a> {
+        let mut looks = looks.to_vec();
+        looks.sort_unstable_by_key(|look| std::cmp::Reverse(*look));
         let ticks = process.last.0.saturating_sub(process.first.0);
         let mut sites = Vec::new();
         sites.resize_with(folding.sites(), Tally::default);
@@ -218,8 +216,8 @@ impl<'a> Counting<'a> {
             live: LiveTable::default(),
             pages: Pages::new(),
             most_sparse: LEAST_SPARSE,
-            look,
-            sparse_at_look: 0,
+            looks,
+            sparse_at_looks: 0,
             now: 0,
             recent: FxHashMap::default(),
             ended: FxHashSet::default(),
@@ -244,8 +242,8 @@ impl<'a> Counting<'a> {
                 self.now = self.moment(timed.tick);
                 self.look_at_pages();
             }
-            if self.look.is_some_and(|look| timed.tick >= look) {
-                self.looked();
+            if self.looks.last().is_some_and(|look| timed.tick >= *look) {
+                self.looked(timed.tick);
             }
             let by = (thread, recent);
             recent.last = match timed.event {
@@ -434,14 +432,15 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// Somebody looked at the process's own pages now.
-    fn looked(&mut self) {
-        (self.look, self.sparse_at_look) = (None, self.pages.sparse());
+    /// Somebody looked at the process's own pages, by now.
+    fn looked(&mut self, now: Tick) {
+        while self.looks.pop_if(|look| *look <= now).is_some() {}
+        self.sparse_at_looks = self.sparse_at_looks.max(self.pages.sparse());
     }
 
-    /// Whether the look came when the model, too, had many sparse pages: one that came before them says nothing of them.
+    /// Whether a look came when the model had many sparse pages: if all came at other times, they say nothing of these.
     pub(super) fn is_look_in_time(&self) -> bool {
-        self.sparse_at_look.max(LEAST_SPARSE) * 2 >= self.most_sparse
+        self.sparse_at_looks.max(LEAST_SPARSE) * 2 >= self.most_sparse
     }
 
     /// The pages that were seen to be kept, instead of those of the model.
@@ -459,8 +458,8 @@ impl<'a> Counting<'a> {
     /// All events are seen.
     pub(super) fn finish(&mut self) {
         self.look_at_pages();
-        if self.look.is_some() {
-            self.looked();
+        if !self.looks.is_empty() {
+            self.looked(Tick(u64::MAX));
         }
         for (_, of_stack) in &mut self.stacks {
             of_stack.note(self.peaks);

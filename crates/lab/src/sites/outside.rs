@@ -9,7 +9,7 @@ use super::fold::{self, Folding};
 use super::life::{Life, MOMENTS, Trend, trend};
 use freehold_trace::{
     Damage, MapChange, MapEvent, MapFlags, MapId, Part, ProcessInfo, ReadError, Resident, StackId,
-    Stacks, Trace, What,
+    Stacks, Tick, Trace, What,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -59,8 +59,8 @@ pub(super) struct AllOutside {
     pub(super) private_bytes: u64,
     /// The look at which most pages were kept for few bytes.
     pub(super) kept: Option<Resident>,
-    /// So few looks may all have missed the time at which it matters.
-    pub(super) is_hardly_seen: bool,
+    /// When there were looks: all of them may have missed the time at which it matters.
+    pub(super) looks: Vec<Tick>,
     pub(super) damage: Vec<Damage>,
 }
 
@@ -108,10 +108,10 @@ pub(super) fn outside(
     };
     let private_bytes = samples.iter().map(private).max().unwrap_or(0);
     samples.iter().for_each(|sample| gathering.look(sample));
-    let is_hardly_seen = samples.len() < LEAST_LOOKS as usize;
+    let looks = samples.iter().map(|sample| sample.tick).collect();
     let pages = |sample: &Resident| sample.kept.iter().map(|kept| kept.pages).sum::<u64>();
     let kept = samples.into_iter().filter(|sample| pages(sample) > 0).max_by_key(pages);
-    Ok(AllOutside { found: gathering.finish(stacks), private_bytes, kept, is_hardly_seen, damage })
+    Ok(AllOutside { found: gathering.finish(stacks), private_bytes, kept, looks, damage })
 }
 
 impl Gathering<'_> {

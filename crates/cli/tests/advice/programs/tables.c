@@ -10,7 +10,7 @@ struct entry { char *word; unsigned count; };
 int main(void) {
   struct entry *table = calloc(SLOTS, sizeof *table);
   unsigned state = 1, sum = 0;
-  for (int i = 0; i < 20000000; i++) {
+  for (int i = 0; i < 60000000; i++) {
     state = state * 1664525u + 1013904223u;
     unsigned number = (state >> 12) % 20000, at = number * 2654435761u % SLOTS;
     struct entry *entry = &table[at];
