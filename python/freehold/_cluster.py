@@ -135,7 +135,8 @@ class _Sweep:
         words = shlex.join(task)
         failed_on = self.failed_on.setdefault(words, set())
         failed_on.add(answer["worker"])
-        others = [worker for worker in self.cluster.scheduler_info(n_workers=-1)["workers"] if worker not in failed_on]
+        # Not `scheduler_info`: it returns a field that Dask's own timer overwrites, without any workers.
+        others = [worker for worker in self.cluster.nthreads() if worker not in failed_on]
         if answer["worker"] is None or not others:
             self.given_up.append(f"`freehold {words}`: {answer['failed']}")
             return None
