@@ -255,7 +255,7 @@ fn named(site: &Site) -> String {
 
 /// By whom it was called, in most cases; one caller will do.
 fn called(site: &Site) -> String {
-    called_by(&site.callers[..site.callers.len().min(1)])
+    called_by(&site.callers.names[..site.callers.names.len().min(1)])
 }
 
 /// ", called by a, b".

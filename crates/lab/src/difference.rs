@@ -101,7 +101,7 @@ fn key(site: &Site) -> (&str, Option<&str>, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sites::Trend;
+    use crate::sites::{Callers, Trend};
 
     fn site(function: &str, line: u32, peak_bytes: u64) -> Site {
         Site {
@@ -114,8 +114,8 @@ mod tests {
             trend: Trend::Steady,
             median_life_s: None,
             held: Vec::new(),
-            callers: Vec::new(),
-            cut: false,
+            callers: Callers::default(),
+            callers_by: BTreeMap::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! A *site* is the innermost function of a call stack that the programmer wrote, with its line: allocators and standard libraries are folded
 //! into their callers ([`fold`]). One pass over the events of a process counts by site ([`count`]); what
 //! a site held over time and how long its objects lived is [`life`]'s, which pages they keep [`pages`]', what lies outside of malloc
-//! [`outside`]'s; [`names`] prints functions.
+//! [`outside`]'s; who called a site is [`callers`]'; [`names`] prints functions.
 //! `info`, `compare`, the report, `diff` and the exports all read the one [`Sites`].
 //!
 //! Conventions. Bytes are bytes asked for; a reallocation moves an object to the site that reallocated it. *At the peak*
@@ -12,6 +12,7 @@
 //!
 //! Invariant: memory grows with live objects and with the stacks that differ, never with the length of the trace.
 
+mod callers;
 mod count;
 mod fold;
 mod life;
@@ -22,16 +23,19 @@ mod pages;
 mod tests;
 mod tree;
 
+pub use callers::Callers;
 pub use count::{BRIEF, Counts};
 pub use life::{MOMENTS, Trend};
 pub use names::short;
 pub use outside::Outside;
-pub use tree::{Branch, Bytes, MEASURES};
+pub use tree::{Branch, Bytes, Measure};
 
+use callers::Surroundings;
 use count::Counting;
-use fold::{Around, Folding, Function};
+use fold::{Folding, Function};
 use freehold_trace::{Damage, ProcessId, ProcessInfo, ReadError, StackId, Stacks, Trace};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What stands for the function where there is no call stack.
@@ -59,13 +63,19 @@ pub struct Site {
     pub median_life_s: Option<f64>,
     /// What it held at the end of each of [`MOMENTS`] parts of the process's time.
     pub held: Vec<u64>,
-    /// The callers of the stack by which most of its bytes came, the next one first, by function and place.
-    pub callers: Vec<String>,
-    /// The callers further out are unknown.
-    pub cut: bool,
+    /// Who called it for what it held at the peak, or for all that it allocated if it held nothing then.
+    #[serde(flatten)]
+    pub callers: Callers,
+    /// Who called it for what is measured otherwise, where those are others.
+    pub callers_by: BTreeMap<Measure, Callers>,
 }
 
 impl Site {
+    /// Who called it for what is measured so.
+    pub fn callers_by(&self, measure: Measure) -> &Callers {
+        self.callers_by.get(&measure).unwrap_or(&self.callers)
+    }
+
     /// Function and line as they are printed: `grow (cache.cc:12)`.
     pub fn text(&self) -> String {
         text(&self.function, self.place.as_deref())
@@ -239,14 +249,9 @@ fn listed(
     counting: &Counting<'_>,
     (second, seconds): (f64, f64),
 ) -> Vec<Site> {
-    // The stack of each site by which most came: held at the peak, or else asked for.
-    let mut heaviest: Vec<Option<((u64, u64), StackId)>> = vec![None; folding.sites()];
-    for &(stack, bytes) in &counting.stacks {
-        let most = &mut heaviest[folding.site(stack) as usize];
-        let amount = (bytes.peak, bytes.allocated);
-        if most.is_none_or(|(before, other)| (amount, other) > (before, stack)) {
-            *most = Some((amount, stack));
-        }
+    let mut of_sites: Vec<Vec<(StackId, Bytes)>> = vec![Vec::new(); folding.sites()];
+    for (stack, bytes) in &counting.stacks {
+        of_sites[folding.site(*stack) as usize].push((*stack, bytes.bytes()));
     }
     let peak: u64 = counting.sites.iter().map(|tally| tally.counts.peak_bytes).sum();
     let end = life::before_the_end(&counting.made, &counting.freed);
@@ -255,23 +260,24 @@ fn listed(
     let made: Vec<u64> = of_awake(&counting.made);
     let work = life::work(&made);
     let mut sites: Vec<Site> = Vec::new();
-    for (number, (tally, heaviest)) in counting.sites.iter().zip(&heaviest).enumerate() {
-        let Some((_, stack)) = *heaviest else { continue };
+    for (number, (tally, of_site)) in counting.sites.iter().zip(&of_sites).enumerate() {
+        let Some(Surroundings { most, others }) = callers::surroundings(stacks, folding, of_site)
+        else {
+            continue;
+        };
         let function = folding.function(number as u32);
-        let Around { callers, via, cut } = fold::around(stacks, stack, function);
-        let line = |f: &Function| text(&f.name, f.place.as_deref());
         sites.push(Site {
             function: function.name.clone(),
             place: function.place.clone(),
             module: function.module.clone(),
-            via: via.map(|via| short(&via.name).into_owned()),
+            callers: Callers::from(&most),
+            callers_by: others,
+            via: most.via.map(|via| short(&via.name).into_owned()),
             counts: tally.counts,
             share: tally.counts.peak_bytes as f64 / peak.max(1) as f64,
             trend: life::trend(&of_awake(tally.life.held()), work),
             median_life_s: tally.life.median_ticks().map(|ticks| (ticks * second).min(seconds)),
             held: tally.life.held().to_vec(),
-            callers: callers.iter().map(line).collect(),
-            cut,
         });
     }
     // Of equals, in the order of their names: the same trace gives the same list.

@@ -1,8 +1,9 @@
 //! Answers about programs made by hand.
 
 use super::*;
-use crate::sites::{Counts, NO_STACK, Trend};
+use crate::sites::{Callers, Counts, NO_STACK, Trend};
 use freehold_trace::{Part, ProcessId, Resident, Tick, What};
+use std::collections::BTreeMap;
 
 fn site(function: &str, counts: Counts, peak: u64) -> Site {
     Site {
@@ -15,8 +16,8 @@ fn site(function: &str, counts: Counts, peak: u64) -> Site {
         trend: Trend::Steady,
         median_life_s: None,
         held: Vec::new(),
-        callers: vec!["main (main.c:1)".into()],
-        cut: false,
+        callers: Callers { names: vec!["main (main.c:1)".into()], cut: false },
+        callers_by: BTreeMap::new(),
     }
 }
 

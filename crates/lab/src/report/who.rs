@@ -7,7 +7,7 @@
 
 use super::html::{Cell, Escaped, Figure, table_of};
 use crate::human;
-use crate::sites::{Branch, MEASURES, MOMENTS, Site, Sites};
+use crate::sites::{Branch, MOMENTS, Measure, Site, Sites};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -63,7 +63,7 @@ pub(super) fn write(out: &mut String, sites: &Sites, command: &str) {
 
 fn flame(tree: &Branch) -> String {
     let mut out = String::from("<div id=\"flame-tools\" class=\"tools\" hidden>");
-    for (number, name) in MEASURES.iter().enumerate() {
+    for (number, name) in Measure::ALL.map(Measure::name).iter().enumerate() {
         let checked = if number == 0 { " checked" } else { "" };
         let _ = write!(
             out,
@@ -116,7 +116,7 @@ fn data(sites: &Sites) -> Value {
     let listed = || sites.sites.iter().take(MOST_SITES);
     let times: Vec<String> = (1..=MOMENTS).map(|moment| time(sites, moment)).collect();
     json!({
-        "measures": MEASURES,
+        "measures": Measure::ALL.map(Measure::name),
         "tree": tree,
         "names": names.list,
         "sites": listed().map(Site::text).collect::<Vec<_>>(),
@@ -174,7 +174,7 @@ fn table(sites: &Sites) -> String {
     let row = |site: &Site| {
         let counts = &site.counts;
         vec![
-            Cell { note: site.callers.first().cloned(), ..Cell::text(site.text()) },
+            Cell { note: site.callers.names.first().cloned(), ..Cell::text(site.text()) },
             Cell { bar: Some(site.share), ..bytes(counts.peak_bytes) },
             count(counts.peak_blocks),
             bytes(counts.leaked_bytes),

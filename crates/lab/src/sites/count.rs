@@ -9,6 +9,7 @@
 use super::fold::Folding;
 use super::life::{Life, MOMENTS};
 use super::pages::Pages;
+use super::tree::Bytes;
 use crate::profile::live::LiveTable;
 use freehold_trace::{Event, Kept, ObjectId, ProcessInfo, Request, Run, StackId, ThreadId, Tick};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -102,6 +103,11 @@ pub(super) struct StackBytes {
 }
 
 impl StackBytes {
+    /// Of each measure.
+    pub(super) fn bytes(&self) -> Bytes {
+        [self.peak, self.allocated, self.leaked, self.temporary, self.kept_pages]
+    }
+
     fn note(&mut self, peaks: u32) {
         if self.peaks != peaks {
             self.peak = self.live;

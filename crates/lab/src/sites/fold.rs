@@ -136,6 +136,8 @@ pub(super) struct Folding {
     /// By node; the first is that of no stack.
     of_node: Vec<u32>,
     sites: Vec<Function>,
+    /// Of each frame its site, were it alone, and the number of its functions: frames of the same ones have the same.
+    of_frame: Vec<(u32, u32)>,
 }
 
 impl Folding {
@@ -144,8 +146,14 @@ impl Folding {
         let mut numbers: FxHashMap<Function, u32> = FxHashMap::default();
         let mut sites = vec![Function { name: super::NO_STACK.into(), ..Function::default() }];
         let mut of_frame = Vec::with_capacity(stacks.frames().len());
+        let mut same: FxHashMap<Vec<String>, u32> = FxHashMap::default();
+        let mut numbers_of_functions = Vec::with_capacity(stacks.frames().len());
         for frame in stacks.frames() {
-            of_frame.push(best(functions(stacks, frame)).map(|(rank, function)| {
+            let functions = functions(stacks, frame);
+            let next = same.len() as u32;
+            let names = functions.iter().map(|function| function.name.clone()).collect();
+            numbers_of_functions.push(*same.entry(names).or_insert(next));
+            of_frame.push(best(functions).map(|(rank, function)| {
                 let number = *numbers.entry(function.clone()).or_insert_with(|| {
                     sites.push(function);
                     sites.len() as u32 - 1
@@ -172,7 +180,33 @@ impl Folding {
                 _ => outer,
             });
         }
-        Folding { of_node: of_node.into_iter().map(|(_, site)| site).collect(), sites }
+        let sites_of_frames = of_frame.into_iter().map(|best| best.map_or(0, |(_, site)| site));
+        Folding {
+            of_node: of_node.into_iter().map(|(_, site)| site).collect(),
+            sites,
+            of_frame: sites_of_frames.zip(numbers_of_functions).collect(),
+        }
+    }
+
+    /// The number of a frame's functions, whatever their lines.
+    pub(super) fn functions_of(&self, frame: FrameId) -> u32 {
+        self.frame(frame).map_or(u32::MAX, |(_, functions)| functions)
+    }
+
+    /// A stack without what its site called.
+    pub(super) fn outwards_of_site(&self, stacks: &Stacks, stack: StackId) -> StackId {
+        let (site, mut at) = (self.site(stack), stack);
+        while let Some((outer, frame)) = stacks.node(at) {
+            if self.frame(frame).is_some_and(|(own, _)| own == site) {
+                break;
+            }
+            at = outer;
+        }
+        at
+    }
+
+    fn frame(&self, frame: FrameId) -> Option<(u32, u32)> {
+        self.of_frame.get((frame.0 as usize).checked_sub(1)?).copied()
     }
 
     /// How many there are.

@@ -5,6 +5,7 @@
 //!
 //! Invariant: memory grows with the mappings that are there at once, never with the length of the trace.
 
+use super::callers::{self, Callers};
 use super::fold::{self, Folding};
 use super::life::{Life, MOMENTS, Trend, trend};
 use freehold_trace::{
@@ -221,11 +222,13 @@ impl Gathering<'_> {
             };
             let function = folding.function(site);
             let name = super::text(&function.name, function.place.as_deref());
-            let heaviest = tally.stacks.iter().max_by_key(|(_, bytes)| **bytes);
-            let around = heaviest.map(|(stack, _)| fold::around(stacks, *stack, function));
-            let callers = around.map_or_else(Vec::new, |around| around.callers);
-            let callers =
-                callers.iter().map(|f| super::text(&f.name, f.place.as_deref())).collect();
+            let by = |amount: fn(&(u64, u64)) -> u64| {
+                let amounts = tally.stacks.iter().map(|(stack, bytes)| (*stack, amount(bytes)));
+                callers::most_travelled(stacks, folding, amounts)
+            };
+            let stack = by(|&(resident, _)| resident).or_else(|| by(|&(_, mapped)| mapped));
+            let around = stack.map(|stack| fold::around(stacks, stack, function));
+            let callers = around.map_or_else(Vec::new, |around| Callers::from(&around).names);
             Outside { what: What::Mapped, name, callers, ..tally.out }
         };
         let mut found: Vec<Outside> = self.tallies.into_iter().map(named).collect();

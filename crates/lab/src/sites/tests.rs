@@ -1,6 +1,6 @@
 //! Sites of traces made by hand.
 
-use super::{Site, Sites, Trend, sites};
+use super::{Measure, Site, Sites, Trend, sites};
 use freehold_trace::*;
 use std::sync::atomic::AtomicBool;
 
@@ -27,6 +27,23 @@ fn stacks() -> Stacks {
     stacks
 }
 
+/// The same with other callers of grow: load by three lines, save by one, poll.
+fn stacks_of_callers() -> (Stacks, Vec<StackId>) {
+    let mut stacks = stacks();
+    let grow = FrameId(2);
+    let callers = [("load()", 11), ("load()", 12), ("load()", 13), ("save()", 21), ("poll()", 31)];
+    let ids = callers.map(|(function, line)| {
+        let call =
+            Call { function: function.into(), file: Some("app.cc".into()), line: Some(line) };
+        let offset = line.into();
+        let frame = Frame { module: Some(0), offset, exact: false, calls: vec![call] };
+        let frame = stacks.add_frame(frame);
+        let caller = stacks.add(StackId(1), frame);
+        stacks.add(caller, grow)
+    });
+    (stacks, ids.into())
+}
+
 fn alloc(object: u32, size: u64, stack: u32) -> (Event, u32) {
     let request = Request { size, ..Request::default() };
     (Event::Alloc { object: ObjectId(object), request }, stack)
@@ -43,6 +60,10 @@ fn found_in(events: &[(Event, u32, u32)]) -> Sites {
 
 /// The same where somebody looked at the process's pages.
 fn found_with(events: &[(Event, u32, u32)], looks: &[Resident]) -> Sites {
+    found_by(&stacks(), events, looks)
+}
+
+fn found_by(stacks: &Stacks, events: &[(Event, u32, u32)], looks: &[Resident]) -> Sites {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.fht");
     let mut writer = Writer::create(&path, Header::default()).unwrap();
@@ -51,7 +72,7 @@ fn found_with(events: &[(Event, u32, u32)], looks: &[Resident]) -> Sites {
         let record = Record { tick: Tick(tick as u64), process, thread, event };
         writer.push_stacked(&record, StackId(stack)).unwrap();
     }
-    writer.stacks(&stacks()).unwrap();
+    writer.stacks(stacks).unwrap();
     writer.residents(ProcessId(0), looks).unwrap();
     writer.finish().unwrap();
     let trace = Trace::open(&path).unwrap();
@@ -84,10 +105,32 @@ fn the_peak_is_split_by_site_whatever_came_after() {
     assert_eq!(names(&peak, |s| s.counts.peak_bytes), [("parse()", 300), ("grow()", 100)]);
     assert_eq!((sites.total.peak_bytes, sites.total.allocations), (400, 5));
     assert_eq!((peak[0].share, sites.peak_s), (0.75, 3.0));
-    assert_eq!(peak[1].callers, ["main (app.cc:1)"], "operator new is folded");
+    assert_eq!(peak[1].callers.names, ["main (app.cc:1)"], "operator new is folded");
     assert_eq!(peak[1].text(), "grow (app.cc:2)");
     let leaked = sites.most(|counts| counts.leaked_bytes);
     assert_eq!(names(&leaked, |s| s.counts.leaked_bytes), [("grow()", 200), ("app+0x77", 100)]);
+}
+
+/// A thousand small stacks through one caller are more than the longest of all, and what is freed at once comes by others.
+#[test]
+fn callers_are_those_through_which_most_came_by_each_measure() {
+    let (stacks, ids) = stacks_of_callers();
+    let [first, second, third, save, poll] = ids[..] else { panic!("{ids:?}") };
+    let mut events = vec![alloc(0, 40, first.0), alloc(1, 41, second.0), alloc(2, 40, third.0)];
+    events.push(alloc(3, 100, save.0));
+    for object in 4..400 {
+        events.extend([alloc(object, 8, poll.0), free(object)]);
+    }
+    let events: Vec<_> = events.iter().map(|&(event, stack)| (event, stack, 0)).collect();
+    let sites = found_by(&stacks, &events, &[]);
+    let [grow] = &sites.sites[..] else { panic!("{sites:?}") };
+    let by = |measure| grow.callers_by(measure).names.join(" < ");
+    assert_eq!(by(Measure::Peak), "load (app.cc:12) < main (app.cc:1)");
+    assert_eq!(by(Measure::NeverFreed), by(Measure::Peak));
+    assert_eq!(by(Measure::Temporary), "poll (app.cc:31) < main (app.cc:1)");
+    assert_eq!(by(Measure::Allocated), by(Measure::Temporary));
+    let told: Vec<Measure> = grow.callers_by.keys().copied().collect();
+    assert_eq!(told, [Measure::Allocated, Measure::Temporary], "only what differs");
 }
 
 #[test]

@@ -10,11 +10,46 @@ use freehold_trace::{StackId, Stacks};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a flame graph can be of.
-pub const MEASURES: [&str; 5] =
-    ["at the peak", "allocated", "never freed", "temporary", "in pages kept"];
-/// Bytes of each of [`MEASURES`].
-pub type Bytes = [u64; MEASURES.len()];
+/// What a flame graph, and the callers of a site, can be of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Held at the peak.
+    Peak,
+    /// Asked for.
+    Allocated,
+    /// Never freed.
+    NeverFreed,
+    /// Freed as the thread's next event.
+    Temporary,
+    /// Pages that are kept for few objects.
+    KeptPages,
+}
+
+impl Measure {
+    /// In this order.
+    pub const ALL: [Measure; 5] = [
+        Measure::Peak,
+        Measure::Allocated,
+        Measure::NeverFreed,
+        Measure::Temporary,
+        Measure::KeptPages,
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Peak => "at the peak",
+            Measure::Allocated => "allocated",
+            Measure::NeverFreed => "never freed",
+            Measure::Temporary => "temporary",
+            Measure::KeptPages => "in pages kept",
+        }
+    }
+}
+
+/// Bytes of each [`Measure`].
+pub type Bytes = [u64; Measure::ALL.len()];
 
 /// Least part of a total for which a function is kept.
 const LEAST: f64 = 0.0005;
@@ -64,13 +99,7 @@ pub(super) fn tree(stacks: &Stacks, found: &[(StackId, StackBytes)]) -> Branch {
     let mut bytes = vec![Bytes::default(); stacks.len() + 1];
     for (stack, counted) in found {
         if let Some(own) = bytes.get_mut(stack.0 as usize) {
-            *own = [
-                counted.peak,
-                counted.allocated,
-                counted.leaked,
-                counted.temporary,
-                counted.kept_pages,
-            ];
+            *own = counted.bytes();
         }
     }
     // A caller has a smaller number than those it calls.

@@ -2,7 +2,7 @@
 
 use super::draw::Style;
 use freehold_lab::human;
-use freehold_lab::sites::{Counts, Site, Sites, short_place};
+use freehold_lab::sites::{Callers, Counts, Measure, Site, Sites, short_place};
 
 /// Sites listed of each kind.
 const MOST_SITES: usize = 8;
@@ -18,6 +18,8 @@ struct List {
     amount: fn(&Counts) -> (u64, u64),
     /// What is compared, and a share's part of the same of all.
     by: fn(&Counts) -> u64,
+    /// Whose callers are named.
+    callers: Measure,
 }
 
 /// Of every kind, in the order in which they are printed.
@@ -26,6 +28,7 @@ const LISTS: [List; 5] = [
         heading: |all| format!("Who held the peak{{}}: {}", sum(all.peak_bytes, all.peak_blocks)),
         amount: |counts| (counts.peak_bytes, counts.peak_blocks),
         by: |counts| counts.peak_bytes,
+        callers: Measure::Peak,
     },
     List {
         heading: |all| {
@@ -33,6 +36,7 @@ const LISTS: [List; 5] = [
         },
         amount: |counts| (counts.leaked_bytes, counts.leaked_blocks),
         by: |counts| counts.leaked_bytes,
+        callers: Measure::NeverFreed,
     },
     List {
         heading: |all| {
@@ -41,6 +45,7 @@ const LISTS: [List; 5] = [
         },
         amount: |counts| (counts.temporary_bytes, counts.temporary),
         by: |counts| counts.temporary,
+        callers: Measure::Temporary,
     },
     List {
         heading: |all| {
@@ -49,6 +54,7 @@ const LISTS: [List; 5] = [
         },
         amount: |counts| (counts.copied_bytes, counts.growths),
         by: |counts| counts.copied_bytes,
+        callers: Measure::Allocated,
     },
     List {
         heading: |all| {
@@ -57,6 +63,7 @@ const LISTS: [List; 5] = [
         },
         amount: |counts| (0, counts.freed_by_others),
         by: |counts| counts.freed_by_others,
+        callers: Measure::Allocated,
     },
 ];
 
@@ -84,7 +91,7 @@ impl List {
             let share = (self.by)(&site.counts) as f64 / whole * 100.0;
             text += &clip(&self.line(site, share), style.columns);
             text.push('\n');
-            if let Some(callers) = callers(site) {
+            if let Some(callers) = callers(site.callers_by(self.callers)) {
                 let line = clip(&format!("{:INDENT$}{callers}", ""), style.columns);
                 text += &style.dim(&line);
                 text.push('\n');
@@ -109,12 +116,12 @@ impl List {
     }
 }
 
-/// Who called the site by which most came.
-fn callers(site: &Site) -> Option<String> {
-    let mut names: Vec<&str> = site.callers.iter().take(MOST_CALLERS).map(String::as_str).collect();
-    if site.callers.len() > MOST_CALLERS {
+/// Who called the site.
+fn callers(found: &Callers) -> Option<String> {
+    let mut names: Vec<&str> = found.names.iter().take(MOST_CALLERS).map(String::as_str).collect();
+    if found.names.len() > MOST_CALLERS {
         names.push("…");
-    } else if site.cut {
+    } else if found.cut {
         names.push("(unknown)");
     }
     (!names.is_empty()).then(|| format!("← {}", names.join(" ← ")))
