@@ -1,17 +1,16 @@
 //! The calling side: what a core does next, and a call from beginning to end.
 
 use super::account::Cycles;
-use super::load::{Act, Load};
+use super::load::Act;
 use super::run::{Allocator, Event, FIRST, Search, What, World};
 use freehold_blocks::Granules;
-use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{
     Answer, Ask, Global, HeapId, HeapSet, Hints, Lazy, Order, PriorityTable, Step, Tile, Walk,
     record_of,
 };
 use std::cell::Cell;
 
-impl<P: Policy, L: Load> World<'_, P, L> {
+impl World<'_> {
     /// The core goes on.
     pub(super) fn act(&mut self, node: HeapId) {
         if self.is_gone(node) {

@@ -6,12 +6,11 @@
 //! takes the heap for full, and asks it no more.
 
 use super::account::Aftermath;
-use super::load::{Act, Load};
+use super::load::Act;
 use super::run::{Event, Message, What, World};
-use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{Answer, Ask, HeapId};
 
-impl<P: Policy, L: Load> World<'_, P, L> {
+impl World<'_> {
     /// Whether `node` has failed.
     pub(super) fn is_gone(&self, node: HeapId) -> bool {
         self.failed.is_some() && self.setup.failure.is_some_and(|failure| failure.node == node)

@@ -1,23 +1,12 @@
 //! The allocator in C: under the lock, the core itself goes through the heap.
 
-use super::load::{Act, Load};
+use super::load::Act;
 use super::network::Sent;
 use super::run::{Allocator, FIRST, What, World};
-use freehold_blocks::policy::Policy;
-use freehold_blocks::probe::{Probe, Step};
+use super::sites::Accesses;
 use freehold_core::place::mesh::{Answer, HeapId};
 
-/// Words of metadata that a policy has touched.
-#[derive(Default)]
-struct Accesses(u64);
-
-impl Probe for Accesses {
-    fn step(&mut self, step: Step) {
-        self.0 += u64::from(matches!(step, Step::Touch { .. } | Step::Index));
-    }
-}
-
-impl<P: Policy, L: Load> World<'_, P, L> {
+impl World<'_> {
     /// The lock is the core's: it takes or frees the block, gives the lock back, and is done.
     pub(super) fn work_in_c(&mut self, node: HeapId, at: u64) {
         let act = self.cores[node.index()].act;
@@ -26,19 +15,19 @@ impl<P: Policy, L: Load> World<'_, P, L> {
         let mut made = Accesses::default();
         let (answer, place, work, accesses) = match act {
             Act::Malloc { object, size } => {
-                match self.sites.alloc_watched(object, lock, size, at, &mut made) {
+                match self.sites.alloc_counted(object, lock, size, at, &mut made) {
                     Some(place) => (Answer::Served, place, costs.c_alloc, costs.c_alloc_accesses),
                     None => (Answer::Full, lock, costs.full_lazy, costs.c_alloc_accesses),
                 }
             }
             Act::Free { object } => {
                 let place = self.sites.owner(object).map_or(node, |owner| owner.home);
-                self.sites.free_watched(object, at, &mut made);
+                self.sites.free_counted(object, at, &mut made);
                 (Answer::Freed, place, costs.c_free, costs.c_free_accesses)
             }
             Act::Think(_) | Act::Pause => return,
         };
-        let accesses = if self.setup.counts_accesses { made.0 } else { accesses };
+        let accesses = if self.setup.counts_accesses { made.words() } else { accesses };
         self.run.accesses += if self.is_counting() { accesses } else { 0 };
         let Sent { arrived: touched, waited } = self.touch(node, place, accesses, at + work);
         let core = &mut self.cores[node.index()];

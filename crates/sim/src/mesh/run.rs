@@ -161,7 +161,7 @@ pub enum BadRun {
 ///
 /// # Errors
 /// See [`BadRun`].
-pub fn run<P: Policy>(setup: &Setup, load: &mut impl Load) -> Result<Run, BadRun> {
+pub fn run<P: Policy>(setup: &Setup, load: &mut dyn Load) -> Result<Run, BadRun> {
     setup.costs.check()?;
     if setup.allocator == Allocator::Microcoded && setup.order == Order::Hinted {
         return Err(BadRun::Hinted);
@@ -174,7 +174,7 @@ pub fn run<P: Policy>(setup: &Setup, load: &mut impl Load) -> Result<Run, BadRun
     }
     let shared = matches!(setup.allocator, Allocator::Global | Allocator::Master);
     let page_bytes = setup.improve.page_bytes;
-    let sites = Sites::<P>::new(setup.mesh.heaps(), setup.heap_bytes, shared, page_bytes)?;
+    let sites = Sites::new::<P>(setup.mesh.heaps(), setup.heap_bytes, shared, page_bytes)?;
     let mut world = World::new(setup, sites, load);
     world.begin();
     world.until_the_end();
@@ -301,11 +301,11 @@ pub(super) struct Controller {
 }
 
 /// A run under way.
-pub(super) struct World<'a, P, L> {
+pub(super) struct World<'a> {
     pub(super) setup: &'a Setup,
     pub(super) costs: Costs,
-    pub(super) load: &'a mut L,
-    pub(super) sites: Sites<P>,
+    pub(super) load: &'a mut dyn Load,
+    pub(super) sites: Sites<'a>,
     pub(super) network: Network,
     pub(super) agenda: Agenda<Event>,
     pub(super) cores: Vec<Core>,
@@ -326,8 +326,8 @@ pub(super) struct World<'a, P, L> {
     pub(super) before: (u64, u64, u64),
 }
 
-impl<'a, P: Policy, L: Load> World<'a, P, L> {
-    fn new(setup: &'a Setup, sites: Sites<P>, load: &'a mut L) -> Self {
+impl<'a> World<'a> {
+    fn new(setup: &'a Setup, sites: Sites<'a>, load: &'a mut dyn Load) -> Self {
         let heaps = setup.mesh.heaps();
         let told = level(u64::MAX);
         let core = |_| Core {
@@ -400,7 +400,7 @@ impl<'a, P: Policy, L: Load> World<'a, P, L> {
 }
 
 /// Counting.
-impl<P: Policy, L: Load> World<'_, P, L> {
+impl World<'_> {
     /// A call of the warm-up has ended. With the last node's last one counting begins.
     pub(super) fn warm(&mut self, node: HeapId) {
         let core = &mut self.cores[node.index()];

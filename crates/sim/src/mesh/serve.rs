@@ -1,15 +1,14 @@
 //! The serving side: messages, the controllers that perform them, and the way back.
 
 use super::costs::Costs;
-use super::load::{Act, Load};
+use super::load::Act;
 use super::network::Sent;
 use super::run::{Allocator, Event, Message, What, World};
-use freehold_blocks::policy::Policy;
 use freehold_core::place::mesh::{
     Answer, Ask, Batch, HeapId, Hint, Hints, Order, Pass, Tile, level,
 };
 
-impl<P: Policy, L: Load> World<'_, P, L> {
+impl World<'_> {
     /// Gives the command at `at`; it is on its way when it has been given, and is waited for.
     pub(super) fn send(&mut self, from: HeapId, home: HeapId, ask: Ask, found: u64, at: u64) {
         let Costs { command, v2p, .. } = self.costs;

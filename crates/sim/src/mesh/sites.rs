@@ -4,8 +4,8 @@ use crate::region::SimMemory;
 use freehold_blocks::Granules;
 use freehold_blocks::align::Align;
 use freehold_blocks::check::Broken;
-use freehold_blocks::policy::Policy;
-use freehold_blocks::probe::Probe;
+use freehold_blocks::policy::{Inspect, Policy};
+use freehold_blocks::probe::{Probe, Step};
 use freehold_core::place::mesh::{BadMap, HeapId, MAX_PAGE, Pages, SpaceMap};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -69,10 +69,64 @@ struct Room {
     granules: u32,
 }
 
+/// Words of metadata that policies have touched.
+#[derive(Default)]
+pub struct Accesses(u64);
+
+impl Accesses {
+    /// So many.
+    pub fn words(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Probe for Accesses {
+    fn step(&mut self, step: Step) {
+        self.0 += u64::from(matches!(step, Step::Touch { .. } | Step::Index));
+    }
+}
+
+/// What a simulated node asks of its policy, whichever that is: the simulation is one code for all.
+trait Chooser {
+    fn alloc(&mut self, size: u64, made: &mut Accesses) -> Option<NonNull<u8>>;
+
+    /// # Safety
+    /// As for [`Policy::free`].
+    unsafe fn free(&mut self, payload: NonNull<u8>, made: &mut Accesses);
+
+    fn largest_free(&self) -> u64;
+
+    fn used_blocks(&self) -> u64;
+
+    fn check(&self) -> Result<(), Broken>;
+}
+
+impl<P: Policy> Chooser for P {
+    fn alloc(&mut self, size: u64, made: &mut Accesses) -> Option<NonNull<u8>> {
+        Policy::alloc(self, size, Align::ONE, made)
+    }
+
+    unsafe fn free(&mut self, payload: NonNull<u8>, made: &mut Accesses) {
+        // SAFETY: the caller's.
+        unsafe { Policy::free(self, payload, made) };
+    }
+
+    fn largest_free(&self) -> u64 {
+        Inspect::largest_free(self)
+    }
+
+    fn used_blocks(&self) -> u64 {
+        self.totals().used_blocks
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        Inspect::check(self)
+    }
+}
+
 /// One policy over one region.
-#[derive(Debug)]
-struct Site<P> {
-    policy: P,
+struct Site<'p> {
+    policy: Box<dyn Chooser + 'p>,
     base: NonNull<u8>,
     /// Borrowed from others.
     pages: Option<Pages>,
@@ -82,10 +136,9 @@ struct Site<P> {
 
 /// All heaps and the objects in them. Invariant: every used block of a policy is that of one object's
 /// `Place::Block` or of one address in `lent`.
-#[derive(Debug)]
-pub struct Sites<P> {
+pub struct Sites<'p> {
     /// One for each node, or one for all. Dropped before the memory.
-    sites: Vec<Site<P>>,
+    sites: Vec<Site<'p>>,
     _memory: Vec<SimMemory>,
     map: SpaceMap<Vec<u32>>,
     heap_bytes: u64,
@@ -99,18 +152,18 @@ pub struct Sites<P> {
     lent: BTreeSet<u32>,
 }
 
-impl<P: Policy> Sites<P> {
+impl<'p> Sites<'p> {
     /// `heaps` heaps of `heap_bytes` each; `shared`: all of them one region with one policy;
     /// `page_bytes`: of the pages that nodes lend each other, or 0.
     ///
     /// # Errors
     /// See [`BadHeaps`].
-    pub fn new(
+    pub fn new<P: Policy + 'p>(
         heaps: usize,
         heap_bytes: u64,
         shared: bool,
         page_bytes: u32,
-    ) -> Result<Sites<P>, BadHeaps> {
+    ) -> Result<Sites<'p>, BadHeaps> {
         if heap_bytes < MIN_HEAP || !heap_bytes.is_multiple_of(16) {
             return Err(BadHeaps::Length(heap_bytes));
         }
@@ -130,7 +183,8 @@ impl<P: Policy> Sites<P> {
             // field, and here a policy that was made is dropped with the vector before `memory`.
             let region = unsafe { sim.region() }.ok_or(BadHeaps::Policy(len))?;
             let base = region.base();
-            let policy = P::new(region).ok_or(BadHeaps::Policy(len))?;
+            let policy: Box<dyn Chooser + 'p> =
+                Box::new(P::new(region).ok_or(BadHeaps::Policy(len))?);
             let rooms = vec![Room { since: 0, granules: granules(policy.largest_free()) }];
             sites.push(Site { policy, base, pages, rooms });
         }
@@ -142,22 +196,22 @@ impl<P: Policy> Sites<P> {
     /// Takes a block of `size` bytes of `heap`, or of the pages it borrowed, for `object` at `now`: whose
     /// memory it is. `None` when there is none, or the object has one already.
     pub fn alloc(&mut self, object: u32, heap: HeapId, size: u64, now: u64) -> Option<HeapId> {
-        self.alloc_watched(object, heap, size, now, &mut ())
+        self.alloc_counted(object, heap, size, now, &mut Accesses::default())
     }
 
-    /// As [`alloc`](Self::alloc), and `probe` hears what the policy does.
-    pub fn alloc_watched(
+    /// As [`alloc`](Self::alloc), and adds what the policy touches.
+    pub fn alloc_counted(
         &mut self,
         object: u32,
         heap: HeapId,
         size: u64,
         now: u64,
-        probe: &mut impl Probe,
+        made: &mut Accesses,
     ) -> Option<HeapId> {
         if self.place(object) != Place::Nowhere {
             return None;
         }
-        let place = match self.block(heap, size, now, probe) {
+        let place = match self.block(heap, size, now, made) {
             Some(address) => Place::Block(address),
             None => self.in_page(heap, size, now)?,
         };
@@ -184,7 +238,7 @@ impl<P: Policy> Sites<P> {
         if has < PLENTY * u64::from(pages.page_bytes()) {
             return None;
         }
-        let page = self.block(heap, pages.page_bytes().into(), now, &mut ())?;
+        let page = self.block(heap, pages.page_bytes().into(), now, &mut Accesses::default())?;
         self.lent.insert(page);
         let site = self.sites.get_mut(borrower.index())?;
         site.pages.as_mut()?.add(page);
@@ -230,10 +284,10 @@ impl<P: Policy> Sites<P> {
     }
 
     /// A block of the policy over `heap`: its address.
-    fn block(&mut self, heap: HeapId, size: u64, now: u64, probe: &mut impl Probe) -> Option<u32> {
+    fn block(&mut self, heap: HeapId, size: u64, now: u64, made: &mut Accesses) -> Option<u32> {
         let (number, before) = self.site_of(heap);
         let site = self.sites.get_mut(number)?;
-        let payload = site.policy.alloc(size, Align::ONE, probe)?;
+        let payload = site.policy.alloc(size, made)?;
         let offset = before + (payload.addr().get() - site.base.addr().get()) as u64;
         site.look(now);
         let home = HeapId::new((offset / self.heap_bytes) as usize)?;
@@ -261,15 +315,15 @@ impl<P: Policy> Sites<P> {
     /// Frees the block of `object` at `now`. A page that became empty and can go home: its address, for
     /// [`take_back`](Self::take_back), and whose it is.
     pub fn free(&mut self, object: u32, now: u64) -> Option<(u32, HeapId)> {
-        self.free_watched(object, now, &mut ())
+        self.free_counted(object, now, &mut Accesses::default())
     }
 
-    /// As [`free`](Self::free), and `probe` hears what the policy does.
-    pub fn free_watched(
+    /// As [`free`](Self::free), and adds what the policy touches.
+    pub fn free_counted(
         &mut self,
         object: u32,
         now: u64,
-        probe: &mut impl Probe,
+        made: &mut Accesses,
     ) -> Option<(u32, HeapId)> {
         let place = std::mem::take(self.slot(object)?);
         if object >= PARTED {
@@ -278,7 +332,7 @@ impl<P: Policy> Sites<P> {
         match place {
             Place::Nowhere => None,
             Place::Block(address) => {
-                self.free_block(address, now, probe);
+                self.free_block(address, now, made);
                 None
             }
             Place::InPage(address, holder) => {
@@ -297,12 +351,12 @@ impl<P: Policy> Sites<P> {
     /// A page is home again.
     pub fn take_back(&mut self, page: u32, now: u64) {
         if self.lent.remove(&page) {
-            self.free_block(page, now, &mut ());
+            self.free_block(page, now, &mut Accesses::default());
         }
     }
 
     /// Frees a block whose address has just been taken out of `objects` or `lent`.
-    fn free_block(&mut self, address: u32, now: u64, probe: &mut impl Probe) {
+    fn free_block(&mut self, address: u32, now: u64, made: &mut Accesses) {
         let Ok((heap, offset)) = self.map.find(address) else { return };
         let (number, before) = self.site_of(heap);
         let within = heap.index() as u64 * self.heap_bytes + u64::from(offset) - before;
@@ -311,7 +365,7 @@ impl<P: Policy> Sites<P> {
         let payload = unsafe { site.base.add(within as usize) };
         // SAFETY: by the invariant of `Sites` the block is used, and what named it has just been taken
         // out, so that it is freed once.
-        unsafe { site.policy.free(payload, probe) };
+        unsafe { site.policy.free(payload, made) };
         site.look(now);
     }
 
@@ -347,7 +401,7 @@ impl<P: Policy> Sites<P> {
     /// The first that is not.
     pub fn check(&self) -> Result<(), Broken> {
         let pages = || self.sites.iter().filter_map(|site| site.pages.as_ref());
-        let used: u64 = self.sites.iter().map(|site| site.policy.totals().used_blocks).sum();
+        let used: u64 = self.sites.iter().map(|site| site.policy.used_blocks()).sum();
         let in_pages: u64 = pages().map(|pages| u64::from(pages.blocks())).sum();
         let known = (self.live() + self.lent.len()) as u64;
         Broken::unless_equal("every block is an object's or lent", 0, known, used + in_pages)?;
@@ -356,7 +410,7 @@ impl<P: Policy> Sites<P> {
     }
 }
 
-impl<P: Policy> Site<P> {
+impl Site<'_> {
     fn room(&self) -> u32 {
         let in_pages = self.pages.as_ref().map_or(0, |pages| pages.longest_free() / 16);
         granules(self.policy.largest_free()).max(in_pages)

@@ -8,7 +8,8 @@ use crate::studies::statistics::Summary;
 use freehold_blocks::policy::{Policy, Visitor};
 use freehold_core::place::mesh::{Mesh, Order};
 use freehold_sim::mesh::{
-    Allocator, BadRun, Failure, Program, ProgramLoad, Run, Setup, Synthetic, SyntheticLoad, run,
+    Allocator, BadRun, Failure, Load, Program, ProgramLoad, Run, Setup, Synthetic, SyntheticLoad,
+    run,
 };
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -196,26 +197,13 @@ pub fn all(
     Ok((runs.into_iter().map(|(row, _)| row).collect(), entries))
 }
 
-struct Running<'a>(&'a Setup, Source<'a>);
-
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    Synthetic(Synthetic),
-    /// A program, and cycles for each of its accesses.
-    Program(&'a Program, u64),
-}
+struct Running<'a>(&'a Setup, &'a mut dyn Load);
 
 impl Visitor for Running<'_> {
     type Out = Result<Run, BadRun>;
 
     fn visit<P: Policy>(self) -> Self::Out {
-        let mesh = self.0.mesh;
-        match self.1 {
-            Source::Synthetic(load) => run::<P>(self.0, &mut SyntheticLoad::new(load, mesh)),
-            Source::Program(program, think) => {
-                run::<P>(self.0, &mut ProgramLoad::new(program, mesh, think))
-            }
-        }
+        run::<P>(self.0, self.1)
     }
 }
 
@@ -274,12 +262,15 @@ fn setup(plan: &Plan, cell: &Cell, counted: (u64, u64)) -> Setup {
 fn perform(plan: &Plan, cell: &Cell, repeat: u64, setup: &Setup) -> Result<Run, RunError> {
     let (program, think) =
         (cell.program.and_then(|at| plan.programs.get(at)), thinking(plan, cell));
-    let load = match program {
-        Some(program) => Source::Program(program, think),
-        None => Source::Synthetic(Synthetic { seed: plan.seed + repeat, think, ..plan.load }),
+    let mut load: Box<dyn Load> = match program {
+        Some(program) => Box::new(ProgramLoad::new(program, cell.mesh, think)),
+        None => {
+            let synthetic = Synthetic { seed: plan.seed + repeat, think, ..plan.load };
+            Box::new(SyntheticLoad::new(synthetic, cell.mesh))
+        }
     };
     let policy = cell.policy.unwrap_or(plan.policy);
-    let found = models::dispatch(policy, Running(setup, load));
+    let found = models::dispatch(policy, Running(setup, &mut *load));
     let failed =
         |why| RunError::Bad { cell: format!("{} on {}", cell.allocator.name(), cell.mesh), why };
     found.unwrap_or(Ok(Run::default())).map_err(failed)

@@ -1,4 +1,6 @@
 //! What a thread of an experiment calls: the handle of a shared heap, a bare policy, malloc.
+//!
+//! Every experiment makes its calls through a table ([`Way`]): what surrounds them is then the same code for all heaps, and exists once.
 
 use freehold_blocks::align::Align;
 use freehold_blocks::policy::Policy;
@@ -16,6 +18,9 @@ pub trait Calls {
     /// `payload` came from this allocator, by any thread, and has not been freed since.
     unsafe fn free(&mut self, payload: NonNull<u8>);
 }
+
+/// A thread's way to its heap.
+pub type Way<'h> = Box<dyn Calls + 'h>;
 
 /// By the handle of a shared heap.
 pub struct ByHandle<H>(pub H);

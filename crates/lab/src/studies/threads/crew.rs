@@ -1,6 +1,6 @@
 //! Threads that begin together, and what it took until the last one was done.
 
-use super::calls::Calls;
+use super::calls::{Calls, Way};
 use super::patterns::{Done, Job, Mailbox, Object, Worker};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -162,10 +162,10 @@ fn pin(processor: usize) {
 ///
 /// # Errors
 /// A thread cannot be made, or has no way in. Live sets that others had by then are lost with the heap.
-pub fn run<C: Calls>(
+pub fn run<'h>(
     job: &Job,
     stop: &Stop<'_>,
-    calls: impl Fn(usize) -> Option<C> + Sync,
+    calls: &(dyn Fn(usize) -> Option<Way<'h>> + Sync),
 ) -> Result<Ran, CrewError> {
     let gate = Gate::new(job.threads);
     let processors = if job.pin { processors() } else { Vec::new() };
@@ -223,7 +223,7 @@ pub fn run<C: Calls>(
 }
 
 /// Runs `job`, which is for one thread, on the calling one: the program without threads.
-pub fn run_here(job: &Job, stop: &Stop<'_>, calls: impl Calls) -> Ran {
+pub fn run_here(job: &Job, stop: &Stop<'_>, calls: Way<'_>) -> Ran {
     let mailboxes = [Mailbox::new(job.series)];
     let before = Usage::now();
     let prepared = Instant::now();
@@ -242,7 +242,7 @@ pub fn run_here(job: &Job, stop: &Stop<'_>, calls: impl Calls) -> Ran {
 /// # Errors
 /// As [`run`].
 pub fn run_loop(job: &Job, stop: &Stop<'_>) -> Result<Ran, CrewError> {
-    run(job, stop, |thread| Some(Idle(thread as u64 + 1)))
+    run(job, stop, &|thread| Some(Box::new(Idle(thread as u64 + 1))))
 }
 
 /// Steps of the loop for one sequence of calls.

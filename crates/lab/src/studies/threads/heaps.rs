@@ -1,6 +1,6 @@
 //! A fit, merging or not, shared in some way: from names to the heap that runs a job.
 
-use super::calls::{ByHandle, Calls, Unlocked};
+use super::calls::{ByHandle, Calls, Unlocked, Way};
 use super::crew::{self, CrewError, Ran, Stop};
 use super::locks::{Metered, ParkingLot, ParkingLotReadWrite, Seen, Std, StdReadWrite};
 use super::patterns::Job;
@@ -289,7 +289,7 @@ impl On<'_> {
 
     fn unlocked<P: Policy>(&mut self) -> Result<Outcome, HeapError> {
         let mut policy = self.policy::<P>()?;
-        let mut ran = crew::run_here(self.job, self.stop, Unlocked(&mut policy));
+        let mut ran = crew::run_here(self.job, self.stop, Box::new(Unlocked(&mut policy)));
         let mut holds = Holdings::default();
         holds.add(&policy);
         free_all(&mut ran, &mut Unlocked(&mut policy));
@@ -342,8 +342,9 @@ impl On<'_> {
         mut heap: H,
         scheme: impl Fn(&H) -> Scheme,
     ) -> Result<Outcome, HeapError> {
-        let calls = |thread| heap.handle(thread).map(ByHandle);
-        let mut ran = crew::run(self.job, self.stop, calls)?;
+        let calls =
+            |thread| heap.handle(thread).map(|handle| Box::new(ByHandle(handle)) as Way<'_>);
+        let mut ran = crew::run(self.job, self.stop, &calls)?;
         let scheme = scheme(&heap);
         let mut holds = Holdings::default();
         heap.inspect(|policy| holds.add(policy));
@@ -383,7 +384,7 @@ impl On<'_> {
 }
 
 /// Frees what still lives.
-fn free_all(ran: &mut Ran, calls: &mut impl Calls) {
+fn free_all(ran: &mut Ran, calls: &mut dyn Calls) {
     for object in ran.alive.drain(..) {
         // SAFETY: whoever made the run made `calls`, of the same heap.
         unsafe { object.free(calls) };

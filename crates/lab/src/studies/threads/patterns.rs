@@ -4,7 +4,7 @@
 //! Every block is marked at both ends when it comes and looked at when it goes: a block handed out
 //! twice, or overwritten by an allocator, is noticed.
 
-use super::calls::Calls;
+use super::calls::{Calls, Way};
 use super::crew::Stop;
 use serde::{Deserialize, Serialize};
 use std::ptr::NonNull;
@@ -151,10 +151,10 @@ impl Mailbox {
 }
 
 /// One thread at work.
-pub struct Worker<'a, C> {
+pub struct Worker<'a> {
     job: &'a Job,
     thread: usize,
-    calls: C,
+    calls: Way<'a>,
     draws: Draws,
     stop: &'a Stop<'a>,
     mailboxes: &'a [Mailbox],
@@ -162,12 +162,12 @@ pub struct Worker<'a, C> {
     held: Vec<Object>,
 }
 
-impl<'a, C: Calls> Worker<'a, C> {
+impl<'a> Worker<'a> {
     /// Ready to begin; has its live set already.
     pub fn new(
         job: &'a Job,
         thread: usize,
-        calls: C,
+        calls: Way<'a>,
         stop: &'a Stop<'a>,
         mailboxes: &'a [Mailbox],
     ) -> Self {
@@ -353,7 +353,7 @@ impl Object {
     ///
     /// # Safety
     /// `calls` is of the allocator that it came from.
-    pub unsafe fn free(self, calls: &mut impl Calls) {
+    pub unsafe fn free(self, calls: &mut dyn Calls) {
         // SAFETY: the caller's promise; objects are not copied.
         unsafe { calls.free(self.payload) };
     }

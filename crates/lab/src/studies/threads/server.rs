@@ -175,7 +175,8 @@ pub fn serve(jobs: impl BufRead, mut answers: impl Write) -> io::Result<()> {
 }
 
 fn on_malloc(job: &Job, stop: &Stop<'_>, before: u64) -> Result<Answer, String> {
-    let mut ran = crew::run(job, stop, |_| Some(Malloc)).map_err(|error| error.to_string())?;
+    let mut ran =
+        crew::run(job, stop, &|_| Some(Box::new(Malloc))).map_err(|error| error.to_string())?;
     let resident_bytes = resident_bytes().saturating_sub(before);
     for object in ran.alive.drain(..) {
         // SAFETY: it came from malloc, as all of this run's.
