@@ -12,8 +12,9 @@ Every function runs the `freehold` command that is installed with this module. W
 """
 
 from ._command import FreeholdError
+from ._measure import measure
 from ._replay import compare, replay
 from ._sweep import sweep
 from ._trace import Info, Process, Trace, record
 
-__all__ = ["FreeholdError", "Info", "Process", "Trace", "compare", "record", "replay", "sweep"]
+__all__ = ["FreeholdError", "Info", "Process", "Trace", "compare", "measure", "record", "replay", "sweep"]

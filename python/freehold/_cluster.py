@@ -1,8 +1,10 @@
-"""Cells on a Dask cluster.
+"""Cells, and measured replays, on a Dask cluster.
 
-A task is one line of ``freehold sweep --print``: a trace under one limit on all policies. A worker runs it in a folder of its own
+A task of a sweep is one line of ``freehold sweep --print``: a trace under one limit on all policies. A worker runs it in a folder of its own
 and sends the cells' files back; only the client writes into the sweep's folder. So it does not matter what a worker
 leaves behind, or which one did a cell: files of the same name must be the same bytes, and that is checked.
+
+A measured replay needs a machine of its own: a worker with the resource `measure`, of which it takes all.
 """
 
 from __future__ import annotations
@@ -17,13 +19,18 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import _command
+import pyarrow as pa
+
+from . import _command, _measure
 from ._sweep import fetch
 
 try:
     import distributed
 except ImportError:
     raise _command.FreeholdError("a cluster needs Dask distributed; pip install 'freehold[dask]'") from None
+
+#: The resource of workers on whose machine nothing else runs.
+_MEASURE = "measure"
 
 _ONE_FETCH = threading.Lock()
 
@@ -35,7 +42,48 @@ def do_cells(words: list[str], out: str, client: distributed.Client | str, urls:
         return
     with _connected(client) as cluster:
         version = _same_version(cluster)
-        _Sweep(cluster, out, version, _sources(cluster, tasks, urls)).run(tasks)
+        traces = sorted({trace for task in tasks if (trace := _trace(task)) and os.path.isfile(trace)})
+        _Sweep(cluster, out, version, _sources(cluster, traces, urls)).run(tasks)
+
+
+def do_measurements(paths: list[str], given: tuple, client: distributed.Client | str, urls: dict[str, str]) -> list[pa.Table]:
+    """The rows of each trace, each measured by a worker that has its machine for itself."""
+    with _connected(client) as cluster:
+        version = _same_version(cluster)
+        _need_machines(cluster)
+        sources = _sources(cluster, [path for path in paths if os.path.isfile(path)], urls)
+        futures = [
+            cluster.submit(_measured, path, sources.get(path), version, given, resources={_MEASURE: 1}, pure=False) for path in paths
+        ]
+        try:
+            return [_rows(future, path) for future, path in zip(futures, paths)]
+        finally:
+            # After Ctrl-C nobody waits for the rest.
+            cluster.cancel(futures)
+
+
+def _rows(future: distributed.Future, path: str) -> pa.Table:
+    try:
+        return future.result()
+    except Exception as error:
+        return pa.Table.from_pylist([{"trace": os.path.basename(path), "error": f"{type(error).__name__}: {error}"}])
+
+
+def _need_machines(cluster: distributed.Client) -> None:
+    """At least one worker has the resource, and no two of them are on one machine."""
+    hosts = cluster.run_on_scheduler(_measuring)
+    if not hosts:
+        raise _command.FreeholdError(
+            f"no worker may be measured on: start one per machine with `dask worker SCHEDULER --resources {_MEASURE}=1`"
+        )
+    for host in hosts:
+        if hosts.count(host) > 1:
+            raise _command.FreeholdError(f"{hosts.count(host)} workers on {host} would measure each other: give one of them `{_MEASURE}`")
+
+
+def _measuring(dask_scheduler: distributed.Scheduler) -> list[str]:
+    """On the scheduler: the hosts of workers that may be measured on, as often as there is something of the resource."""
+    return [state.host for state in dask_scheduler.workers.values() for _ in range(int(state.resources.get(_MEASURE, 0)))]
 
 
 @contextmanager
@@ -74,9 +122,14 @@ def _same_version(cluster: distributed.Client) -> str:
     return own
 
 
-def _sources(cluster: distributed.Client, tasks: list[list[str]], urls: dict[str, str]) -> dict[str, object]:
+def _refuse_another(version: str) -> None:
+    """On a worker, which may have joined since the client asked all of them."""
+    if _version() != version:
+        raise _command.FreeholdError(f"this worker has freehold {_version()}, the client {version}")
+
+
+def _sources(cluster: distributed.Client, traces: list[str], urls: dict[str, str]) -> dict[str, object]:
     """For each trace where workers get it from: None if all of them see the file, its URL, or its bytes."""
-    traces = sorted({trace for task in tasks if (trace := _trace(task)) and os.path.isfile(trace)})
     local = [trace for trace in traces if trace not in urls]
     seen = cluster.run(_sizes, local).values()
     sizes = _sizes(local)
@@ -147,9 +200,7 @@ def _do(task: list[str], source: object, version: str) -> dict:
     """On a worker: does the cells, and gives their files; or why not."""
     worker = distributed.get_worker()
     try:
-        # Workers may have joined since the client asked all of them.
-        if _version() != version:
-            raise _command.FreeholdError(f"this worker has freehold {_version()}, the client {version}")
+        _refuse_another(version)
         with tempfile.TemporaryDirectory(prefix="freehold-", dir=worker.local_directory) as folder:
             words = list(task)
             words[words.index("--out") + 1] = folder
@@ -165,6 +216,18 @@ def _do(task: list[str], source: object, version: str) -> dict:
             return {"cells": {os.fspath(f.relative_to(cells)): f.read_bytes() for f in cells.glob("*/*.json")}}
     except (OSError, _command.FreeholdError) as error:
         return {"failed": str(error), "worker": worker.address}
+
+
+def _measured(path: str, source: object, version: str, given: tuple) -> pa.Table:
+    """On a worker: measures."""
+    worker = distributed.get_worker()
+    name = os.path.basename(path)
+    try:
+        _refuse_another(version)
+        here = path if source is None else _fetched(source, path, worker.local_directory)
+    except (OSError, _command.FreeholdError) as error:
+        return pa.Table.from_pylist([{"trace": name, "machine": os.uname().nodename, "error": str(error)}])
+    return _measure.rows(here, name, *given)
 
 
 def _fetched(source: object, path: str, folder: str) -> Path:

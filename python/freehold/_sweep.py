@@ -49,7 +49,7 @@ def sweep(
         words = _words(study, quick, set, out)
         if study is None:
             words += ["--on", _command.listed(on), "--limit", _limits(limit)]
-            words += ["--traces", *_local(traces, Path(folder), urls)]
+            words += ["--traces", *local_paths(traces, Path(folder), urls)]
         if client is not None:
             from . import _cluster
 
@@ -83,7 +83,7 @@ def _limits(limits: object) -> str:
     return ",".join("none" if value is None else str(value) for value in ([limits] if one else limits))
 
 
-def _local(traces: object, folder: Path, urls: dict[str, str]) -> list[str]:
+def local_paths(traces: object, folder: Path, urls: dict[str, str]) -> list[str]:
     """Paths and patterns as they are; what lies elsewhere is fetched, and ``urls`` says what from where."""
     one = isinstance(traces, (str, os.PathLike))
     paths = []
@@ -97,7 +97,7 @@ def _local(traces: object, folder: Path, urls: dict[str, str]) -> list[str]:
             name = os.fspath(path)
         paths.append(name)
     if not paths:
-        raise TypeError("sweep() wants at least one trace")
+        raise TypeError("at least one trace is needed")
     return paths
 
 

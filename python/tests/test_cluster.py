@@ -185,3 +185,45 @@ def test_without_a_scheduler_or_with_a_full_disk_everywhere_it_says_so(cluster, 
     cluster.run(fill_the_disk)
     with pytest.raises(freehold.FreeholdError, match="no worker could do .*what was done is kept"):
         freehold.sweep(traces / "1.fht", on="best-fit", out=tmp_path / "out", client=cluster)
+
+
+@pytest.fixture
+def machines(request, tmp_path):
+    """Three workers, of which ``request.param`` may be measured on."""
+    options = {"nthreads": 2, "local_directory": str(tmp_path / "dask")}
+    may = {**options, "resources": {"measure": 1}}
+    workers = {n: {"cls": distributed.Nanny, "options": may if n < request.param else options} for n in range(3)}
+    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard": False}}
+    with distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(3)
+        yield client
+
+
+@pytest.mark.parametrize("machines", [1], indirect=True)
+def test_one_trace_at_a_time_is_measured_on_a_machine(machines, traces, tmp_path):
+    (tmp_path / "text.fht").write_text("not a trace")
+    paths = [traces / "[1].fht", tmp_path / "text.fht", traces / "2.fht", "missing.fht"]
+    with distributed.get_task_stream(client=machines) as stream:
+        table = freehold.measure(paths, on="glibc,freehold", runs=1, client=machines)
+    rows = table.to_pylist()
+    assert [row["trace"] for row in rows] == ["1.fht", "1.fht", "text.fht", "2.fht", "2.fht", "missing.fht"]
+    measured = [row for row in rows if row["error"] is None]
+    assert len(measured) == 4 and all(row["seconds"] > 0 and row["machine"] == os.uname().nodename for row in measured)
+    assert "text.fht" in rows[2]["error"] and "missing.fht" in rows[5]["error"]
+    computed = [(span["start"], span["stop"]) for task in stream.data for span in task["startstops"] if span["action"] == "compute"]
+    computed.sort()
+    assert len(computed) == len(paths) and len({task["worker"] for task in stream.data}) == 1
+    assert all(before[1] <= after[0] for before, after in zip(computed, computed[1:])), computed
+
+
+@pytest.mark.parametrize(
+    ("machines", "reason"),
+    [
+        (0, "start one per machine with `dask worker SCHEDULER --resources measure=1`"),
+        (2, "2 workers on .* would measure each other"),
+    ],
+    indirect=["machines"],
+)
+def test_without_a_machine_for_itself_nothing_is_measured(machines, reason, traces):
+    with pytest.raises(freehold.FreeholdError, match=reason):
+        freehold.measure(traces / "1.fht", client=machines)

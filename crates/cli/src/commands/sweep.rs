@@ -31,7 +31,7 @@ use std::time::Instant;
 
 A cell that cannot be done (a wrong trace, policy or setting; not enough memory) is a row with its error. After Ctrl-C, a \
 full disk or a crash the same command continues where it stopped; at most the cells in flight are lost. docs/columns.md explains the \
-columns. Measured replays (`--on glibc`) cannot be part of a sweep.
+columns. Measured replays (`--on glibc`) cannot be part of a sweep; Python's `freehold.measure` does many.
 
 Exit status: 0 every cell has a result; 1 some have errors, or it failed; 2 the command line was wrong; 130 interrupted.")]
 pub struct Args {
