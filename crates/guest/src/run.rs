@@ -100,7 +100,7 @@ impl Job {
         let mut qemu = self.qemu(kernel, folder.path(), &archive)?;
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = qemu.spawn().with_context(|| format!("{QEMU} cannot be started"))?;
-        let complaint = wait(child, self.patience)?;
+        let complaint = wait(child, self.patience).with_context(|| so_far(folder.path()))?;
         collect(folder.path(), &complaint)
     }
 
@@ -111,6 +111,7 @@ impl Job {
         archive.add("bin/busybox", &read(&busybox)?);
         archive.add("init", include_bytes!("init.sh"));
         archive.add("job", self.script.as_bytes());
+        archive.add("watch", self.patience.mul_f64(0.8).as_secs().to_string().as_bytes());
         let mut order = String::new();
         for module in &kernel.modules {
             let name = module.file_name().unwrap_or_default().to_string_lossy();
@@ -170,11 +171,20 @@ fn wait(mut child: Child, patience: Duration) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// What a guest has sent by a port, or said on its console.
+fn sent(folder: &Path, name: &str) -> String {
+    let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// All that is known of a guest that did not end.
+fn so_far(folder: &Path) -> String {
+    let [out, err, console] = ["out", "err", "console"].map(|name| sent(folder, name));
+    format!("what came of the guest so far:\n{out}{err}\nits console:\n{console}")
+}
+
 fn collect(folder: &Path, complaint: &str) -> anyhow::Result<Finished> {
-    let text = |name: &str| {
-        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
+    let text = |name| sent(folder, name);
     let console = text("console");
     let code = text("code").trim().parse().ok();
     let code = code.with_context(|| {

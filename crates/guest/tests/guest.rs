@@ -7,6 +7,7 @@ freehold_testkit::trials!(
     the_kernel_sees_the_machine_that_was_asked_for,
     output_files_and_exit_code_come_back,
     a_guest_that_dies_says_so,
+    a_guest_that_does_not_end_says_what_it_waits_for,
 );
 
 fn kernel() -> Kernel {
@@ -60,4 +61,14 @@ fn a_guest_that_dies_says_so() {
     let error = format!("{:#}", job.run(&kernel).expect_err("it crashed"));
     assert!(error.contains("without an exit code") && error.contains("before the end"), "{error}");
     assert!(error.contains("sysrq triggered crash"), "{error}");
+}
+
+fn a_guest_that_does_not_end_says_what_it_waits_for() {
+    let kernel = kernel();
+    let machine = Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine");
+    let mut job = Job::new(machine, "echo so far; exec tail -f /job");
+    job.patience = std::time::Duration::from_secs(45);
+    let error = format!("{:#}", job.run(&kernel).expect_err("it never ends"));
+    assert!(error.contains("had not ended after 45 s") && error.contains("so far"), "{error}");
+    assert!(error.contains("task:tail") && error.contains("hrtimer_nanosleep"), "{error}");
 }
