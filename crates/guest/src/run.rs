@@ -24,6 +24,10 @@ const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "busybox";
 /// What the guest sends, one virtio port each.
 const PORTS: [&str; 4] = ["out", "err", "files", "code"];
+/// What init.sh says on the console before it runs the command.
+const BOOTED: &str = "the guest has booted";
+/// How often a guest may boot: under emulation on a busy machine one kernel in a hundred hangs on its way up.
+const BOOTS: usize = 3;
 /// Lines of the console that are shown when a guest ends badly, unless its kernel panicked.
 const LAST_LINES: usize = 45;
 
@@ -43,6 +47,8 @@ pub struct Job {
     pub kvm: bool,
     /// The guest is ended after so long.
     pub patience: Duration,
+    /// A guest that has not booted after so long boots anew.
+    pub boot_patience: Duration,
 }
 
 /// What came of it.
@@ -83,6 +89,7 @@ impl Job {
             kernel_words: Vec::new(),
             kvm: false,
             patience: Duration::from_secs(900),
+            boot_patience: Duration::from_secs(200),
         }
     }
 
@@ -99,9 +106,40 @@ impl Job {
         std::fs::write(&archive, self.archive(kernel)?)?;
         let mut qemu = self.qemu(kernel, folder.path(), &archive)?;
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = qemu.spawn().with_context(|| format!("{QEMU} cannot be started"))?;
-        let complaint = wait(child, self.patience).with_context(|| so_far(folder.path()))?;
-        collect(folder.path(), &complaint)
+        for _ in 0..BOOTS {
+            let child = qemu.spawn().with_context(|| format!("{QEMU} cannot be started"))?;
+            if let Some(complaint) = self.wait(child, folder.path())? {
+                return collect(folder.path(), &complaint);
+            }
+            eprintln!("a guest had not booted after {} s", self.boot_patience.as_secs());
+        }
+        anyhow::bail!("no guest has booted:\n{}", sent(folder.path(), "console"))
+    }
+
+    /// Waits for the emulator, and returns what it complained about; ends it when patience does, and when its guest
+    /// does not boot, which is `None`.
+    fn wait(&self, mut child: Child, folder: &Path) -> anyhow::Result<Option<String>> {
+        let start = Instant::now();
+        let booted = || sent(folder, "console").contains(BOOTED);
+        while child.try_wait()?.is_none() {
+            let lasted = start.elapsed();
+            if lasted > self.patience || lasted > self.boot_patience && !booted() {
+                child.kill()?;
+                child.wait()?;
+                ensure!(!booted(), self.told_of_no_end(folder));
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output()?;
+        Ok(Some(String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    /// All that is known of a guest that did not end.
+    fn told_of_no_end(&self, folder: &Path) -> String {
+        let [out, err, console] = ["out", "err", "console"].map(|name| sent(folder, name));
+        let patience = self.patience.as_secs();
+        format!("the guest had not ended after {patience} s:\n{out}{err}\nits console:\n{console}")
     }
 
     fn archive(&self, kernel: &Kernel) -> anyhow::Result<Vec<u8>> {
@@ -144,7 +182,7 @@ impl Job {
         }
         qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(archive);
         // The emulated timer may be late on a busy machine: the kernel need not test it.
-        let words = ["console=ttyS0", "quiet", "panic=-1", "mitigations=off", "no_timer_check"];
+        let words = ["console=ttyS0", "panic=-1", "mitigations=off", "no_timer_check"];
         let words: Vec<&str> =
             words.into_iter().chain(self.kernel_words.iter().map(String::as_str)).collect();
         qemu.args(["-append", &words.join(" ")]);
@@ -156,31 +194,10 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// Waits for the emulator, ends it when patience does, and returns what it complained about.
-fn wait(mut child: Child, patience: Duration) -> anyhow::Result<String> {
-    let end = Instant::now() + patience;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > end {
-            child.kill()?;
-            child.wait()?;
-            anyhow::bail!("the guest had not ended after {} s", patience.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let output = child.wait_with_output()?;
-    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
 /// What a guest has sent by a port, or said on its console.
 fn sent(folder: &Path, name: &str) -> String {
     let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// All that is known of a guest that did not end.
-fn so_far(folder: &Path) -> String {
-    let [out, err, console] = ["out", "err", "console"].map(|name| sent(folder, name));
-    format!("what came of the guest so far:\n{out}{err}\nits console:\n{console}")
 }
 
 fn collect(folder: &Path, complaint: &str) -> anyhow::Result<Finished> {

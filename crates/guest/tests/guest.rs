@@ -8,6 +8,7 @@ freehold_testkit::trials!(
     output_files_and_exit_code_come_back,
     a_guest_that_dies_says_so,
     a_guest_that_does_not_end_says_what_it_waits_for,
+    a_guest_that_does_not_boot_is_booted_again_and_then_told_of,
 );
 
 fn kernel() -> Kernel {
@@ -71,4 +72,13 @@ fn a_guest_that_does_not_end_says_what_it_waits_for() {
     let error = format!("{:#}", job.run(&kernel).expect_err("it never ends"));
     assert!(error.contains("had not ended after 45 s") && error.contains("so far"), "{error}");
     assert!(error.contains("task:tail") && error.contains("hrtimer_nanosleep"), "{error}");
+}
+
+fn a_guest_that_does_not_boot_is_booted_again_and_then_told_of() {
+    let kernel = kernel();
+    let machine = Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine");
+    let mut job = Job::new(machine, "");
+    job.boot_patience = std::time::Duration::from_millis(300);
+    let error = format!("{:#}", job.run(&kernel).expect_err("no guest is so fast"));
+    assert!(error.contains("no guest has booted"), "{error}");
 }

@@ -73,6 +73,17 @@ static inline size_t meminfo(int node, const char *key) {
   return kib * 1024;
 }
 
+// The nodes of pages, as the kernel has it. One that the kernel is just moving is nowhere for a moment: ask again.
+static inline void ask_where(long count, void **pages, int *nodes) {
+  int nowhere = 1;
+  for (int times = 0; nowhere && times < 3; times++) {
+    CHECK(syscall(SYS_move_pages, 0, count, pages, NULL, nodes, 0) == 0);
+    nowhere = 0;
+    for (long i = 0; i < count; i++) nowhere |= nodes[i] == -ENOENT;
+    if (nowhere) usleep(1000);
+  }
+}
+
 // Adds to `bytes`, by node, what of [at, at + len) lies there; what lies nowhere goes to the last entry.
 static inline void add_where(const void *at, size_t len, size_t bytes[MAX_NODES + 1]) {
   uintptr_t start = (uintptr_t)at, end = start + len;
@@ -80,7 +91,7 @@ static inline void add_where(const void *at, size_t len, size_t bytes[MAX_NODES 
     void *pages[512];
     int nodes[512], count = 0;
     for (uintptr_t p = page; p < end && count < 512; p += PAGE) pages[count++] = (void *)p;
-    CHECK(syscall(SYS_move_pages, 0, (long)count, pages, NULL, nodes, 0) == 0);
+    ask_where(count, pages, nodes);
     for (int i = 0; i < count; i++, page += PAGE) {
       uintptr_t from = page > start ? page : start, to = page + PAGE < end ? page + PAGE : end;
       bytes[nodes[i] >= 0 && nodes[i] < MAX_NODES ? nodes[i] : MAX_NODES] += to - from;
