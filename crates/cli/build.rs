@@ -2,8 +2,10 @@
 //!
 //! They are built here, in a target folder of their own, because as ordinary dependencies they would
 //! land where nobody finds them, and a library that defines `malloc` would put it into the command.
-//! `src/embedded.rs` unpacks them when they are needed.
+//! They are compressed; `src/embedded.rs` unpacks them when they are needed.
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,7 +78,7 @@ fn main() {
     for part in PARTS {
         let target = PathBuf::from(variable("OUT_DIR")).join(part.target);
         build(part, &crates, &target);
-        let file = target.join("preload").join(part.file);
+        let file = pack(&target.join("preload").join(part.file));
         println!("cargo::rustc-env={}={}", part.variable, file.display());
         for folder in part.folders {
             watch(&crates.join(folder));
@@ -106,6 +108,16 @@ fn build(part: &Part, crates: &Path, target: &Path) {
         Ok(status) => panic!("building {} for embedding failed: {status}", part.package),
         Err(error) => panic!("cargo could not be run to build {}: {error}", part.package),
     }
+}
+
+/// Compresses a file, to less than half; the result lies beside it.
+fn pack(file: &Path) -> PathBuf {
+    let packed = file.with_extension("gz");
+    let mut bytes = std::fs::File::open(file).expect("it was just built");
+    let to = std::fs::File::create(&packed).expect("its folder takes files");
+    let mut to = GzEncoder::new(to, Compression::best());
+    std::io::copy(&mut bytes, &mut to).and_then(|_| to.finish()).expect("the disk has room");
+    packed
 }
 
 fn watch(folder: &Path) {

@@ -1,14 +1,15 @@
 //! The files that the command carries inside itself, unpacked by content when they are needed.
 //!
-//! Invariant: a path handed out names a file whose bytes are exactly those embedded. It lies in the
+//! Invariant: a path handed out names a file whose bytes are exactly those that were embedded. It lies in the
 //! user's cache folder (or, where that cannot be written or executed from, the temporary folder),
 //! in a folder named by the hash of the contents, so that two versions never meet. `LD_PRELOAD` can
 //! name it, and programs may be run from there.
 
 use anyhow::{Context, Result, bail};
+use flate2::read::GzDecoder;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, Permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,26 +17,27 @@ use std::path::{Path, PathBuf};
 /// One embedded file.
 pub struct Embedded {
     name: &'static str,
-    bytes: &'static [u8],
+    /// As gzip has it.
+    packed: &'static [u8],
 }
 
 /// The recorder's preload library.
 pub const RECORD: Embedded =
-    Embedded { name: "libfreehold_record.so", bytes: include_bytes!(env!("EMBEDDED_RECORD")) };
+    Embedded { name: "libfreehold_record.so", packed: include_bytes!(env!("EMBEDDED_RECORD")) };
 
 /// The recorder's preload library that records call stacks, too.
 pub const RECORD_STACKS: Embedded = Embedded {
     name: "libfreehold_record.so",
-    bytes: include_bytes!(env!("EMBEDDED_RECORD_STACKS")),
+    packed: include_bytes!(env!("EMBEDDED_RECORD_STACKS")),
 };
 
 /// The program that replays a trace on whatever malloc is preloaded.
 pub const REPLAYER: Embedded =
-    Embedded { name: "freehold-replayer", bytes: include_bytes!(env!("EMBEDDED_REPLAYER")) };
+    Embedded { name: "freehold-replayer", packed: include_bytes!(env!("EMBEDDED_REPLAYER")) };
 
 /// Freehold's own malloc.
 pub const MALLOC: Embedded =
-    Embedded { name: "libfreehold.so", bytes: include_bytes!(env!("EMBEDDED_MALLOC")) };
+    Embedded { name: "libfreehold.so", packed: include_bytes!(env!("EMBEDDED_MALLOC")) };
 
 /// The allocators that come with this command, by the names that `--on` takes.
 ///
@@ -51,9 +53,11 @@ impl Embedded {
     /// # Errors
     /// When neither the cache folder nor the temporary folder can hold it.
     pub fn unpack(&self) -> Result<PathBuf> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(self.packed).read_to_end(&mut bytes).context("the command is damaged")?;
         let mut refusals = String::new();
         for root in roots() {
-            match self.unpack_under(&root) {
+            match self.put_under(&root, &bytes) {
                 Ok(path) => return Ok(path),
                 Err(error) => refusals += &format!("\n  {}: {error:#}", root.display()),
             }
@@ -64,7 +68,7 @@ impl Embedded {
         )
     }
 
-    fn unpack_under(&self, root: &Path) -> Result<PathBuf> {
+    fn put_under(&self, root: &Path, bytes: &[u8]) -> Result<PathBuf> {
         if !is_one_word(root) {
             bail!("LD_PRELOAD cannot hold a path with spaces or colons");
         }
@@ -73,14 +77,14 @@ impl Embedded {
         if forbids_programs(root) {
             bail!("programs may not be run from there (noexec)");
         }
-        let folder = root.join(format!("{:016x}", fnv1a(self.bytes)));
+        let folder = root.join(format!("{:016x}", fnv1a(bytes)));
         make_private(&folder)?;
         let path = folder.join(self.name);
-        if fs::read(&path).is_ok_and(|bytes| bytes == self.bytes) {
+        if fs::read(&path).is_ok_and(|there| there == bytes) {
             return Ok(path);
         }
         let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-        file.write_all(self.bytes)?;
+        file.write_all(bytes)?;
         file.as_file().set_permissions(Permissions::from_mode(0o755))?;
         file.persist(&path).context("the file could not be put in place")?;
         Ok(path)
@@ -144,10 +148,10 @@ mod tests {
         assert!(is_one_word(Path::new("/a/.cache")));
         assert!(!is_one_word(Path::new("/a b/.cache")) && !is_one_word(Path::new("/a:b")));
         let folder = tempfile::tempdir().unwrap();
-        let file = Embedded { name: "file", bytes: b"bytes" };
-        assert!(file.unpack_under(&folder.path().join("in one word")).is_err());
+        let file = Embedded { name: "file", packed: b"" };
+        assert!(file.put_under(&folder.path().join("in one word"), b"bytes").is_err());
         assert!(!folder.path().join("in one word").exists(), "refused before anything was made");
-        let path = file.unpack_under(&folder.path().join("word")).unwrap();
+        let path = file.put_under(&folder.path().join("word"), b"bytes").unwrap();
         assert_eq!(fs::read(path).unwrap(), b"bytes");
         // Linux mounts it so wherever it was not told otherwise.
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
