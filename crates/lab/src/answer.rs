@@ -14,7 +14,7 @@ use crate::human;
 use crate::profile::Figures;
 use crate::resident::WhatThereIs;
 use crate::results::{Kind, Outcome};
-use crate::sites::{Site, Sites};
+use crate::sites::{Measure, Site, Sites};
 use crate::trial::Trial;
 use serde::Serialize;
 
@@ -242,7 +242,7 @@ fn holder(site: &Site) -> Sentence {
         }
         _ => String::new(),
     };
-    sentence(&["", &named(site), &format!("{held}{lived}{}.", called(site))])
+    sentence(&["", &named(site), &format!("{held}{lived}{}.", called(site, Measure::Peak))])
 }
 
 /// The site, with the container through which it allocates.
@@ -253,9 +253,10 @@ fn named(site: &Site) -> String {
     }
 }
 
-/// By whom it was called, in most cases; one caller will do.
-fn called(site: &Site) -> String {
-    called_by(&site.callers.names[..site.callers.names.len().min(1)])
+/// By whom it was called for most of what is measured; one caller will do.
+fn called(site: &Site, measure: Measure) -> String {
+    let callers = &site.callers_by(measure).names;
+    called_by(&callers[..callers.len().min(1)])
 }
 
 /// ", called by a, b".

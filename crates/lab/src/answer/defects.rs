@@ -9,9 +9,9 @@
 //! What events cost is assumed, on the low side of what mallocs take, and said as "about"; the recorded time has the recorder's cost in it. So less
 //! than [`LEAST_TIME`] of it is nothing.
 
-use super::{Sentence, named, outside, sentence};
+use super::{Sentence, called, named, outside, sentence};
 use crate::human;
-use crate::sites::{BRIEF, Counts, NO_STACK, Site, Sites, Trend};
+use crate::sites::{BRIEF, Counts, Measure, NO_STACK, Site, Sites, Trend};
 use crate::trial::{Change, Trial};
 
 /// Least part of the peak for which memory is a defect.
@@ -200,7 +200,19 @@ fn advice(defect: Defect, weight: f64, site: &Site, sites: &Sites) -> Sentence {
         ),
     };
     let (before, after) = what(defect);
-    sentence(&[before, &named(site), &format!("{after}{why}")])
+    let called = called(site, measure(defect));
+    sentence(&[before, &named(site), &format!("{after}{called}{why}")])
+}
+
+/// Whose callers are to be told: those through which came what is wrong.
+fn measure(defect: Defect) -> Measure {
+    match defect {
+        Defect::Leak => Measure::NeverFreed,
+        Defect::Hoard | Defect::LeftBehind => Measure::Peak,
+        Defect::KeepsPages => Measure::KeptPages,
+        Defect::Temporary => Measure::Temporary,
+        Defect::Stepwise | Defect::HandedOver => Measure::Allocated,
+    }
 }
 
 /// The advice itself, around the name of the site.

@@ -1,7 +1,7 @@
 //! Answers about programs made by hand.
 
 use super::*;
-use crate::sites::{Callers, Counts, NO_STACK, Trend};
+use crate::sites::{Callers, Counts, Measure, NO_STACK, Trend};
 use freehold_trace::{Part, ProcessId, Resident, Tick, What};
 use std::collections::BTreeMap;
 
@@ -105,18 +105,22 @@ fn leaks_and_hoards_are_told_apart_and_small_ones_not_at_all() {
         trend: Trend::Growing,
         ..site(name, Counts { leaked_bytes, leaked_blocks: 20, ..holds(bytes) }, 20 << 20)
     };
-    let sites = sites(vec![
-        growing("lose", 10 << 20, 10 << 20),
-        growing("hoard", 9 << 20, 0),
-        growing("small", 1 << 20, 1 << 20),
-    ]);
+    let through = Callers { names: vec!["load (load.c:3)".into()], cut: false };
+    let lose = Site {
+        callers_by: BTreeMap::from([(Measure::NeverFreed, through)]),
+        ..growing("lose", 10 << 20, 10 << 20)
+    };
+    let sites = sites(vec![lose, growing("hoard", 9 << 20, 0), growing("small", 1 << 20, 1 << 20)]);
     let said = said(&sites);
     assert_eq!(said.len(), 2);
     assert!(
-        said[0].starts_with("Free, or bound, what lose (lose.c:7) makes: 10.0 MiB in 20 blocks"),
+        said[0].starts_with("Free, or bound, what lose (lose.c:7) makes, called by load (load.c:3): 10.0 MiB in 20 blocks"),
         "{said:?}"
     );
-    assert!(said[1].starts_with("Bound what hoard (hoard.c:7) keeps"), "{said:?}");
+    assert!(
+        said[1].starts_with("Bound what hoard (hoard.c:7) keeps, called by main (main.c:1):"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -141,7 +145,7 @@ fn events_count_by_the_time_they_cost() {
     let stepwise = sites(vec![site("grow", grown(40_000_000_000), 1)]);
     assert!(
         said(&stepwise)[0].starts_with(
-            "Reserve room, or double it, in grow (grow.c:7): 100 k steps of 800 B copy 37.3 GiB"
+            "Reserve room, or double it, in grow (grow.c:7), called by main (main.c:1): 100 k steps of 800 B copy 37.3 GiB"
         ),
         "{:?}",
         said(&stepwise)
