@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.dataset as ds
-
 from . import _command
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
     from distributed import Client
 
 
@@ -61,6 +60,9 @@ def sweep(
             summary = json.loads(done.stdout)
         except ValueError:
             raise _command.refusal(done, words) from None
+    # It takes pandas along, where there is one: a second for those who never sweep.
+    import pyarrow.dataset as ds
+
     return ds.dataset(summary["dataset"], format="parquet")
 
 

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pyarrow.compute as pc
 import pytest
 
@@ -43,3 +46,7 @@ def test_traces_come_from_any_store_that_fsspec_reads(traces, tmp_path):
     assert far == near
     with pytest.raises(freehold.FreeholdError, match="memory://store/none.fht cannot be read"):
         freehold.sweep("memory://store/none.fht", out=tmp_path / "far")
+
+
+def test_whoever_imports_it_does_not_wait_for_pandas():
+    subprocess.run([sys.executable, "-c", "import sys, freehold; sys.exit('pandas' in sys.modules)"], check=True)
