@@ -4,7 +4,7 @@ A task of a sweep is one line of ``freehold sweep --print``: a trace under one l
 and sends the cells' files back; only the client writes into the sweep's folder. So it does not matter what a worker
 leaves behind, or which one did a cell: files of the same name must be the same bytes, and that is checked.
 
-A measured replay needs a machine of its own: a worker with the resource `measure`, of which it takes all.
+A measured replay needs a machine of its own: a worker with the resource `measure=1`, which it takes.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def _rows(future: distributed.Future, path: str) -> pa.Table:
     try:
         return future.result()
     except Exception as error:
-        return pa.Table.from_pylist([{"trace": os.path.basename(path), "error": f"{type(error).__name__}: {error}"}])
+        return _measure.failed(os.path.basename(path), str(error) or type(error).__name__)
 
 
 def _need_machines(cluster: distributed.Client) -> None:
-    """At least one worker has the resource, and no two of them are on one machine."""
+    """At least one worker has the resource, and no machine has more than one of it."""
     hosts = cluster.run_on_scheduler(_measuring)
     if not hosts:
         raise _command.FreeholdError(
@@ -78,7 +78,7 @@ def _need_machines(cluster: distributed.Client) -> None:
         )
     for host in hosts:
         if hosts.count(host) > 1:
-            raise _command.FreeholdError(f"{hosts.count(host)} workers on {host} would measure each other: give one of them `{_MEASURE}`")
+            raise _command.FreeholdError(f"{hosts.count(host)} replays at once on {host} would measure each other: give one worker there `{_MEASURE}=1`")
 
 
 def _measuring(dask_scheduler: distributed.Scheduler) -> list[str]:
@@ -220,14 +220,9 @@ def _do(task: list[str], source: object, version: str) -> dict:
 
 def _measured(path: str, source: object, version: str, given: tuple) -> pa.Table:
     """On a worker: measures."""
-    worker = distributed.get_worker()
-    name = os.path.basename(path)
-    try:
-        _refuse_another(version)
-        here = path if source is None else _fetched(source, path, worker.local_directory)
-    except (OSError, _command.FreeholdError) as error:
-        return pa.Table.from_pylist([{"trace": name, "machine": os.uname().nodename, "error": str(error)}])
-    return _measure.rows(here, name, *given)
+    _refuse_another(version)
+    here = path if source is None else _fetched(source, path, distributed.get_worker().local_directory)
+    return _measure.rows(here, os.path.basename(path), *given)
 
 
 def _fetched(source: object, path: str, folder: str) -> Path:

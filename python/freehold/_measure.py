@@ -33,8 +33,8 @@ def measure(
     ``measure``: ``dask worker SCHEDULER --resources measure=1``. Nothing else should run there. Without a client, this machine
     is measured.
 
-    Gives the rows of :func:`replay` for each trace, in order, and the name of the machine in ``machine``: times of two machines
-    cannot be compared. A trace that could not be replayed is one row with its reason in ``error``.
+    Gives the rows of :func:`replay` for each trace, in order, and in ``machine`` the name of the machine that replayed it: times of
+    two machines cannot be compared. A trace that could not be replayed is one row with its reason in ``error``.
 
     Raises :class:`FreeholdError` if the cluster has no machine to measure on.
     """
@@ -56,11 +56,15 @@ def _files(path: str) -> list[str]:
     return [path] if os.path.exists(path) else sorted(glob.glob(path)) or [path]
 
 
+def failed(name: str, reason: str) -> pa.Table:
+    """The row of a trace that could not be replayed."""
+    return pa.Table.from_pylist([{"trace": name, "error": reason}])
+
+
 def rows(path: str | os.PathLike[str], name: str, on: str, limit: int | str | None, runs: int | None) -> pa.Table:
     """The rows of one trace, measured here; one row with the error if there are none."""
     try:
         found = _replay.replay(path, on, limit, runs=runs)
     except _command.FreeholdError as error:
-        reason = str(error).replace(os.fspath(path), name)
-        return pa.Table.from_pylist([{"trace": name, "machine": os.uname().nodename, "error": reason}])
+        return failed(name, str(error).replace(os.fspath(path), name))
     return found.add_column(1, "machine", pa.array([os.uname().nodename] * found.num_rows))

@@ -220,7 +220,7 @@ def test_one_trace_at_a_time_is_measured_on_a_machine(machines, traces, tmp_path
     ("machines", "reason"),
     [
         (0, "start one per machine with `dask worker SCHEDULER --resources measure=1`"),
-        (2, "2 workers on .* would measure each other"),
+        (2, "2 replays at once on .* would measure each other"),
     ],
     indirect=["machines"],
 )

@@ -26,7 +26,7 @@ const BUSYBOX: &str = "busybox";
 const PORTS: [&str; 4] = ["out", "err", "files", "code"];
 /// What init.sh says on the console before it runs the command.
 const BOOTED: &str = "the guest has booted";
-/// How often a guest may boot: under emulation on a busy machine one kernel in a hundred hangs on its way up.
+/// How often a guest may boot: under emulation on a busy machine one in a hundred never comes up.
 const BOOTS: usize = 3;
 /// Lines of the console that are shown when a guest ends badly, unless its kernel panicked.
 const LAST_LINES: usize = 45;
@@ -120,13 +120,14 @@ impl Job {
     /// does not boot, which is `None`.
     fn wait(&self, mut child: Child, folder: &Path) -> anyhow::Result<Option<String>> {
         let start = Instant::now();
-        let booted = || sent(folder, "console").contains(BOOTED);
+        let mut booted = false;
         while child.try_wait()?.is_none() {
-            let lasted = start.elapsed();
-            if lasted > self.patience || lasted > self.boot_patience && !booted() {
+            booted = booted || sent(folder, "console").contains(BOOTED);
+            let patience = if booted { self.patience } else { self.boot_patience };
+            if start.elapsed() > patience {
                 child.kill()?;
                 child.wait()?;
-                ensure!(!booted(), self.told_of_no_end(folder));
+                ensure!(!booted, self.told_of_no_end(folder));
                 return Ok(None);
             }
             std::thread::sleep(Duration::from_millis(20));

@@ -2,6 +2,7 @@
 
 use freehold_guest::{Bytes, Dimm, Job, Kernel, Machine, missing_tool};
 use std::path::Path;
+use std::time::Duration;
 
 freehold_testkit::trials!(
     the_kernel_sees_the_machine_that_was_asked_for,
@@ -40,11 +41,14 @@ fn the_kernel_sees_the_machine_that_was_asked_for() {
     assert_eq!(lines[7], "2 offline", "{}", done.stdout);
 }
 
+/// A script on the smallest machine.
+fn small(script: &str) -> Job {
+    Job::new(Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine"), script)
+}
+
 fn output_files_and_exit_code_come_back() {
     let kernel = kernel();
-    let machine = Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine");
-    let mut job = Job::new(
-        machine,
+    let mut job = small(
         "/given | tr a-z A-Z; echo trouble >&2; mkdir /out/deep; seq 3 >/out/deep/numbers; exit 7",
     );
     // A dynamic program: its libraries must come along.
@@ -57,8 +61,7 @@ fn output_files_and_exit_code_come_back() {
 
 fn a_guest_that_dies_says_so() {
     let kernel = kernel();
-    let machine = Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine");
-    let job = Job::new(machine, "echo before the end >&2; echo c >/proc/sysrq-trigger; sleep 100");
+    let job = small("echo before the end >&2; echo c >/proc/sysrq-trigger; sleep 100");
     let error = format!("{:#}", job.run(&kernel).expect_err("it crashed"));
     assert!(error.contains("without an exit code") && error.contains("before the end"), "{error}");
     assert!(error.contains("sysrq triggered crash"), "{error}");
@@ -66,9 +69,8 @@ fn a_guest_that_dies_says_so() {
 
 fn a_guest_that_does_not_end_says_what_it_waits_for() {
     let kernel = kernel();
-    let machine = Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine");
-    let mut job = Job::new(machine, "echo so far; exec tail -f /job");
-    job.patience = std::time::Duration::from_secs(45);
+    let mut job = small("echo so far; exec tail -f /job");
+    job.patience = Duration::from_secs(45);
     let error = format!("{:#}", job.run(&kernel).expect_err("it never ends"));
     assert!(error.contains("had not ended after 45 s") && error.contains("so far"), "{error}");
     assert!(error.contains("task:tail") && error.contains("hrtimer_nanosleep"), "{error}");
@@ -76,9 +78,8 @@ fn a_guest_that_does_not_end_says_what_it_waits_for() {
 
 fn a_guest_that_does_not_boot_is_booted_again_and_then_told_of() {
     let kernel = kernel();
-    let machine = Machine::even(1, 1, Bytes(256 * MIB)).expect("a machine");
-    let mut job = Job::new(machine, "");
-    job.boot_patience = std::time::Duration::from_millis(300);
+    let mut job = small("");
+    job.boot_patience = Duration::from_millis(300);
     let error = format!("{:#}", job.run(&kernel).expect_err("no guest is so fast"));
     assert!(error.contains("no guest has booted"), "{error}");
 }
