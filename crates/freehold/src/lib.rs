@@ -21,7 +21,7 @@
 //! purger   the hidden thread that gives memory back
 //! heaps    the list of further heaps                                private  one of them, where it lies
 //! vacate   leaving a node while the program runs
-//! held     which blocks the program holds, out of band: for hardened frees
+//! held     which blocks the program holds, out of band; wiped  blocks made zero, and looked through: for hardened frees
 //! watch    calls that are counted, sampled or hardened: counts, profile, secure; mode says which
 //! exit     what is written at the end                               file  a whole file, or none
 //! page     where other processes find what this one holds
@@ -60,6 +60,7 @@ mod thread;
 mod unknown;
 pub mod vacate;
 mod watch;
+mod wiped;
 mod word;
 
 pub use global::Freehold;

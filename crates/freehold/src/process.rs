@@ -5,6 +5,7 @@
 
 use crate::ask::Ask;
 use crate::main_heap::HEAP;
+use crate::report::judge;
 use crate::thread::Entered;
 use crate::watch;
 use crate::{mode, profile, purger, report, thread, word};
@@ -12,7 +13,7 @@ use core::ptr;
 use freehold_core::machine::Machine;
 pub use freehold_core::malloc::Utilization;
 use freehold_core::malloc::decisions::Decisions;
-use freehold_core::malloc::{Cache, Freed, Misuse};
+use freehold_core::malloc::{Cache, Freed};
 use freehold_core::size_class::{
     SMALL_MAX, SizeClass, class_of, class_of_aligned, class_of_resized, round_up,
 };
@@ -153,9 +154,11 @@ unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
     // SAFETY: the caller's, and the tag is the unit's.
     unsafe {
+        if word::is_empty(cache) {
+            return free_entering(block);
+        }
         match cache.tag_of(block) {
             Some(tag) => free_tagged(block, cache, tag),
-            None if word::is_empty(cache) => free_entering(block),
             None => free_unknown(block, cache),
         }
     }
@@ -215,8 +218,7 @@ unsafe fn free_entering(block: *mut u8) {
         return unsafe { free_without_cache(block) };
     };
     // SAFETY: the caller's.
-    judge(unsafe { watch::free(cache, block) }, block);
-    purger::consider();
+    unsafe { watch::free(cache, block) }
 }
 
 /// [`free`] by a thread that has no cache.
@@ -230,15 +232,14 @@ unsafe fn free_without_cache(block: *mut u8) {
         // SAFETY: the caller's.
         return judge(unsafe { HEAP.free_without_cache(block) }, block);
     }
-    let freed = match thread::enter() {
+    match thread::enter() {
         // SAFETY: the caller's.
-        Some(Entered::Plain(cache)) => unsafe { HEAP.free(cache, block) },
+        Some(Entered::Plain(cache)) => judge(unsafe { HEAP.free(cache, block) }, block),
         // SAFETY: the caller's.
         Some(Entered::Watched(cache)) => unsafe { watch::free(cache, block) },
         // Without even a page for a cache the block stays as it is, which is better than to fail.
-        None => Ok(()),
-    };
-    judge(freed, block);
+        None => {}
+    }
     purger::consider();
 }
 
@@ -429,19 +430,16 @@ fn with_cache(
         false => Some(Entered::Plain(cache)),
     };
     let (cache, block) = match entered {
-        Some(Entered::Plain(cache)) => (cache, plain(cache)),
+        Some(Entered::Plain(cache)) => {
+            let block = plain(cache);
+            purger::consider();
+            (cache, block)
+        }
         Some(Entered::Watched(cache)) => (cache, watched(cache)),
         None => return ptr::null_mut(),
     };
     if HEAP.is_stray(cache) {
         thread::settle(cache);
     }
-    purger::consider();
     block
-}
-
-fn judge(result: Result<(), Misuse>, block: *mut u8) {
-    if let Err(misuse) = result {
-        report::stop(misuse, block);
-    }
 }

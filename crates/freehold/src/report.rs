@@ -19,6 +19,14 @@ pub(crate) fn stop(misuse: Misuse, block: *mut u8) -> ! {
     )
 }
 
+/// If a free was an error, names it and aborts.
+#[inline]
+pub(crate) fn judge(result: Result<(), Misuse>, block: *mut u8) {
+    if let Err(misuse) = result {
+        stop(misuse, block);
+    }
+}
+
 /// If an error was found where no caller could get it as a result, names it and aborts.
 #[inline]
 pub(crate) fn stop_if_late() {

@@ -15,11 +15,12 @@
 
 use crate::ask::Ask;
 use crate::main_heap::HEAP;
-use crate::{held, mode, report};
+use crate::wiped::{is_zero, wipe};
+use crate::{held, mode, purger, report};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use freehold_core::machine::Machine;
-use freehold_core::malloc::{Block, Cache, Kind, Misuse};
+use freehold_core::malloc::{Block, Cache, Freed, Kind, Misuse};
 use freehold_core::size_class::{MAX_CLASS_SIZE, SizeClass, class_of_aligned};
 use freehold_os::thread::is_alone;
 
@@ -61,7 +62,7 @@ pub(crate) fn waiting() -> usize {
 pub(crate) fn start() {
     mode::add(mode::SECURE);
     SECRET.store(HEAP.machine().random(), Ordering::Relaxed);
-    DICE.store(HEAP.machine().random() as u64 | 1, Ordering::Relaxed);
+    DICE.store(HEAP.machine().random() as u64, Ordering::Relaxed);
 }
 
 /// Allocates: a small block with a canary at its end, a large one with a fence behind it. What the heap hands out must be a
@@ -69,7 +70,13 @@ pub(crate) fn start() {
 pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
     let small = ask.size <= MAX_CLASS_SIZE - CANARY;
     match class_of_aligned(ask.size.saturating_add(CANARY), ask.align) {
-        Some(class) if small => allocate_small(cache, class, ask),
+        Some(class) if small => {
+            let block = cache.take_class(class);
+            match block.is_null() {
+                false => hand_out(cache, block, class, ask),
+                true => allocate_refilled(cache, class, ask),
+            }
+        }
         _ => allocate_large(cache, ask),
     }
 }
@@ -79,14 +86,20 @@ pub(crate) fn allocate_if_on(cache: &Cache, ask: Ask) -> *mut u8 {
     if mode::watches(mode::SECURE) { allocate(cache, ask) } else { ask.of_heap(cache) }
 }
 
-#[inline]
-fn allocate_small(cache: &Cache, class: SizeClass, ask: Ask) -> *mut u8 {
-    let address = HEAP.allocate_class(cache, class);
-    if address.is_null() {
-        return address;
-    }
+/// Allocates a small block where the thread's stack is empty.
+#[cold]
+#[inline(never)]
+fn allocate_refilled(cache: &Cache, class: SizeClass, ask: Ask) -> *mut u8 {
+    let block = HEAP.allocate_class(cache, class);
+    purger::consider();
+    if block.is_null() { block } else { hand_out(cache, block, class, ask) }
+}
+
+/// What is no free block of the class ends the program here.
+#[inline(always)]
+fn hand_out(cache: &Cache, address: *mut u8, class: SizeClass, ask: Ask) -> *mut u8 {
     let block = Block { address: address.addr(), size: class.size(), kind: Kind::Small };
-    let own = cache.class_at(address) == Some(class);
+    let own = cache.has_at(address, class);
     if !own && locate_elsewhere(address) != Ok(block) || !held::give(address) {
         report::stop_taken(address);
     }
@@ -112,6 +125,7 @@ fn allocate_large(cache: &Cache, ask: Ask) -> *mut u8 {
         }
         raise_fence(address, page);
     }
+    purger::consider();
     address
 }
 
@@ -189,50 +203,92 @@ pub(crate) fn find(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
     if held::is_held(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
 }
 
-/// The block at an address, which the program holds no more.
-#[inline(always)]
-pub(crate) fn take_back(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
-    let block = locate(cache, address)?;
-    if held::take(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
-}
-
-/// Frees a block that was taken back: wipes it, and keeps it for a while.
+/// Frees a block that the program holds.
 ///
 /// # Safety
 /// The block is not in use by anyone.
 #[inline(always)]
-pub(crate) unsafe fn bury(cache: &Cache, block: &Block) -> Result<(), Misuse> {
-    let address: *mut u8 = ptr::with_exposed_provenance_mut(block.address);
-    if block.kind == Kind::Large {
+pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
+    let Some(class) = cache.class_at(address) else {
         // SAFETY: the caller's.
-        return unsafe { free_large(cache, address) };
+        return unsafe { free_elsewhere(cache, address) };
+    };
+    if !held::take(address) {
+        return Err(Misuse::DoubleFree);
     }
+    // SAFETY: the caller's, and the program holds it no more.
+    unsafe { bury(cache, address, class.size()) }
+}
+
+/// The same where the block is no small one of the thread's own.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_elsewhere(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
+    let block = locate_elsewhere(address)?;
+    if !held::take(address) {
+        return Err(Misuse::DoubleFree);
+    }
+    // SAFETY: the caller's, and the program holds it no more.
+    match block.kind {
+        Kind::Large => unsafe { free_large(cache, address) },
+        Kind::Small => unsafe { bury(cache, address, block.size) },
+    }
+}
+
+/// Wipes a small block that the program gave back, and keeps it for a while.
+///
+/// # Safety
+/// The block has `size` bytes, and is not in use by anyone.
+#[inline(always)]
+unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) -> Result<(), Misuse> {
+    let block = Block { address: address.addr(), size, kind: Kind::Small };
     // SAFETY: the block is the caller's and that long.
-    if unsafe { canary_of(block).read() } & !SIZE != canary(block) {
+    if unsafe { canary_of(&block).read() } & !SIZE != canary(&block) {
         report::stop_overflowed(address);
     }
     // SAFETY: the block is the caller's and that long.
     unsafe {
-        ptr::write_bytes(address, 0, block.size);
+        wipe(address, size);
         HEAP.seal(address);
     }
-    let Some((leaving, size)) = exchange(block) else { return Ok(()) };
+    let Some((leaving, size)) = exchange(&block) else { return Ok(()) };
     // SAFETY: the block was in the quarantine, hence sealed and nobody's.
     let whole = unsafe { HEAP.unseal(leaving) && is_zero(leaving, size) };
     if !whole {
         report::stop_written(leaving);
     }
     // SAFETY: nobody uses it.
-    unsafe { HEAP.free(cache, leaving) }
+    match unsafe { cache.give(leaving) } {
+        Freed::Done => Ok(()),
+        // SAFETY: as above.
+        given => unsafe { give_back(cache, leaving, given) },
+    }
+}
+
+/// What follows from a free that was not all done.
+///
+/// # Safety
+/// As for [`bury`].
+#[cold]
+#[inline(never)]
+unsafe fn give_back(cache: &Cache, block: *mut u8, given: Freed) -> Result<(), Misuse> {
+    match given {
+        Freed::Done => {}
+        Freed::Full(class) => HEAP.overflow(cache, class),
+        // SAFETY: the caller's.
+        Freed::Slow => unsafe { HEAP.free_slow(cache, block)? },
+    }
+    purger::consider();
+    Ok(())
 }
 
 /// Puts a block into a random place; the block that was there, and its size.
 fn exchange(block: &Block) -> Option<(*mut u8, usize)> {
-    // xorshift64: Marsaglia, "Xorshift RNGs" (2003); its start is the kernel's randomness.
-    let mut dice = DICE.load(Ordering::Relaxed);
-    dice ^= dice << 13;
-    dice ^= dice >> 7;
-    dice ^= dice << 17;
+    // Knuth's congruential generator (TAOCP 2, 3.3.4), whose upper bits are random; its start is the kernel's randomness.
+    let dice = DICE.load(Ordering::Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     DICE.store(dice, Ordering::Relaxed);
     let number = (dice >> 33) as usize;
     let number = if block.size <= LITTLE_MAX { number % LITTLE } else { LITTLE + number % BIG };
@@ -249,26 +305,6 @@ fn exchange(block: &Block) -> Option<(*mut u8, usize)> {
     let address = leaving & ((1 << SIZE_SHIFT) - 1);
     let size = (leaving >> SIZE_SHIFT) * 16;
     (leaving != 0).then(|| (ptr::with_exposed_provenance_mut(address), size))
-}
-
-/// What a processor looks at in one step, of which blocks are made.
-#[derive(Clone, Copy)]
-#[repr(C, align(16))]
-struct Pair(u64, u64);
-
-/// Whether a block is zero. (Its first bytes were the mark, and are.)
-///
-/// # Safety
-/// The block has `size` bytes, a multiple of 16, and nobody writes to it.
-unsafe fn is_zero(block: *mut u8, size: usize) -> bool {
-    // SAFETY: the caller's; blocks are aligned to 16.
-    let pairs = unsafe { core::slice::from_raw_parts(block.cast::<Pair>(), size / 16) };
-    let (fours, rest) = pairs.as_chunks::<4>();
-    let bits =
-        |pairs: &[Pair]| pairs.iter().fold((0, 0), |or, pair| (or.0 | pair.0, or.1 | pair.1));
-    let or = |a: (u64, u64), b: (u64, u64)| (a.0 | b.0, a.1 | b.1);
-    let all = fours.iter().fold(bits(rest), |so_far, four| or(so_far, bits(four)));
-    all == (0, 0)
 }
 
 /// # Safety
@@ -291,5 +327,5 @@ unsafe fn free_large(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     }
     let _ = FENCED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     // SAFETY: the caller's.
-    unsafe { HEAP.free(cache, block) }
+    unsafe { give_back(cache, block, Freed::Slow) }
 }

@@ -14,7 +14,8 @@
 use crate::ask::Ask;
 use crate::main_heap::HEAP;
 use crate::mode::{COUNT, SAMPLE, SECURE, is_only, watches};
-use crate::{counts, profile, secure};
+use crate::report::judge;
+use crate::{counts, profile, purger, secure};
 use core::ptr;
 use freehold_core::malloc::{Block, Cache, Freed, Misuse};
 use freehold_core::size_class::MAX_CLASS_SIZE;
@@ -28,6 +29,12 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask) -> *mut u8 {
 /// The same, where other things are watched as well, or instead.
 #[inline(never)]
 fn allocate_noted(cache: &Cache, ask: Ask) -> *mut u8 {
+    let block = allocate_sampled(cache, ask);
+    purger::consider();
+    block
+}
+
+fn allocate_sampled(cache: &Cache, ask: Ask) -> *mut u8 {
     if let Some(meter) = profile::Meter::of_thread() {
         return meter.allocate(cache, ask);
     }
@@ -46,24 +53,37 @@ fn allocate_noted(cache: &Cache, ask: Ask) -> *mut u8 {
 ///
 /// # Safety
 /// The block is not in use by anyone.
-pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
-    if !watches(SECURE) {
-        // SAFETY: the caller's.
-        return unsafe { free_plain(cache, block) };
-    }
-    if !is_only(SECURE) {
+pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) {
+    // SAFETY: the caller's.
+    let freed = match is_only(SECURE) {
+        true => unsafe { secure::free(cache, block) },
+        false => unsafe { free_noted(cache, block) },
+    };
+    judge(freed, block);
+}
+
+/// The same, where other things are watched as well, or instead.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(never)]
+unsafe fn free_noted(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
+    if watches(SECURE) {
         note_freed(block, secure::find(cache, block)?.size);
+        // SAFETY: the caller's.
+        unsafe { secure::free(cache, block)? };
+    } else {
+        // SAFETY: the caller's.
+        unsafe { free_plain(cache, block)? };
     }
-    let found = secure::take_back(cache, block)?;
-    // SAFETY: the caller's, and the program holds it no more.
-    unsafe { secure::bury(cache, &found) }
+    purger::consider();
+    Ok(())
 }
 
 /// Frees under watch, but without checks.
 ///
 /// # Safety
 /// As for [`free`].
-#[inline(never)]
 unsafe fn free_plain(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     if watches(COUNT) {
         counts::freed(HEAP.usable_size(block)?);
@@ -129,7 +149,7 @@ pub(crate) unsafe fn reallocate(
         // SAFETY: both blocks are the caller's, have that many bytes, and do not overlap.
         unsafe { ptr::copy_nonoverlapping(block, new, have.min(size)) };
         // SAFETY: the caller gives the old block up.
-        unsafe { free(cache, block)? };
+        unsafe { free(cache, block) };
     }
     Ok(new)
 }
@@ -150,6 +170,7 @@ unsafe fn resize_large(
     let have = usable(block);
     // SAFETY: the caller's.
     let new = unsafe { HEAP.reallocate(cache, block, size) };
+    purger::consider();
     if new.is_ok_and(|new| !new.is_null()) {
         note_freed(block, have);
         if watches(COUNT) {

@@ -181,6 +181,13 @@ impl Cache {
         class.starts_at(address.addr() & (UNIT - 1)).then_some(class)
     }
 
+    /// Whether an address lies in a slab of this cache's that has blocks of `class`.
+    #[inline(always)]
+    pub fn has_at(&self, address: *mut u8, class: SizeClass) -> bool {
+        self.tag_of(address).map(|tag| tag as usize)
+            == Some(class.index() ^ ptr::from_ref(self).addr())
+    }
+
     /// The size of a block in use of one of this cache's slabs; `None` for every other address.
     #[inline(always)]
     pub fn size_of(&self, address: *mut u8) -> Option<usize> {
