@@ -15,7 +15,7 @@
 
 use crate::ask::Ask;
 use crate::main_heap::HEAP;
-use crate::wiped::{is_zero, wipe};
+use crate::wiped::{SHORT, is_zero, wipe};
 use crate::{held, mode, purger, report};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -95,12 +95,29 @@ fn allocate_refilled(cache: &Cache, class: SizeClass, ask: Ask) -> *mut u8 {
     if block.is_null() { block } else { hand_out(cache, block, class, ask) }
 }
 
-/// What is no free block of the class ends the program here.
+/// What is no free block of the class ends the program here. (What is rare is left for another call to do, the last one: so
+/// no register has to be kept.)
 #[inline(always)]
 fn hand_out(cache: &Cache, address: *mut u8, class: SizeClass, ask: Ask) -> *mut u8 {
+    match held::place(address) {
+        Some(place) if !ask.zero && cache.has_at(address, class) => {
+            if !place.give() {
+                report::stop_taken(address);
+            }
+            let block = Block { address: address.addr(), size: class.size(), kind: Kind::Small };
+            note_size(&block, ask.size);
+            address
+        }
+        _ => hand_out_rare(cache, address, class, ask),
+    }
+}
+
+/// The same of a block that must be zero, or that is another thread's, or the first of its GiB.
+#[inline(never)]
+fn hand_out_rare(cache: &Cache, address: *mut u8, class: SizeClass, ask: Ask) -> *mut u8 {
     let block = Block { address: address.addr(), size: class.size(), kind: Kind::Small };
-    let own = cache.has_at(address, class);
-    if !own && locate_elsewhere(address) != Ok(block) || !held::give(address) {
+    let found = cache.has_at(address, class) || HEAP.find(address) == Ok(block);
+    if !found || !held::give(address) {
         report::stop_taken(address);
     }
     if ask.zero {
@@ -127,22 +144,6 @@ fn allocate_large(cache: &Cache, ask: Ask) -> *mut u8 {
     }
     purger::consider();
     address
-}
-
-/// The block that starts at an address, in use or not.
-#[inline]
-fn locate(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
-    match cache.class_at(address) {
-        Some(class) => Ok(Block { address: address.addr(), size: class.size(), kind: Kind::Small }),
-        None => locate_elsewhere(address),
-    }
-}
-
-/// The same where the block is no small one of the thread's own.
-#[cold]
-#[inline(never)]
-fn locate_elsewhere(address: *mut u8) -> Result<Block, Misuse> {
-    HEAP.find(address)
 }
 
 /// The last word of a small block.
@@ -199,43 +200,65 @@ pub(crate) fn extra(size: usize) -> usize {
 
 /// The block at an address, if the program holds it.
 pub(crate) fn find(cache: &Cache, address: *mut u8) -> Result<Block, Misuse> {
-    let block = locate(cache, address)?;
+    let block = match cache.class_at(address) {
+        Some(class) => Block { address: address.addr(), size: class.size(), kind: Kind::Small },
+        None => HEAP.find(address)?,
+    };
     if held::is_held(address) { Ok(block) } else { Err(Misuse::DoubleFree) }
 }
 
-/// Frees a block that the program holds.
+/// Frees a block that the program holds; of what it does not hold it ends. (Rare things as in [`hand_out`].)
 ///
 /// # Safety
 /// The block is not in use by anyone.
 #[inline(always)]
-pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
-    let Some(class) = cache.class_at(address) else {
+pub(crate) unsafe fn free(cache: &Cache, address: *mut u8) {
+    match (cache.class_at(address), held::place(address)) {
+        (Some(class), Some(place)) => {
+            if !place.take() {
+                report::stop(Misuse::DoubleFree, address);
+            }
+            // SAFETY: the caller's, and the program holds it no more.
+            unsafe {
+                match class.size() {
+                    size @ ..=SHORT => bury(cache, address, size),
+                    size => bury_long(cache, address, size),
+                }
+            }
+        }
         // SAFETY: the caller's.
-        return unsafe { free_elsewhere(cache, address) };
-    };
-    if !held::take(address) {
-        return Err(Misuse::DoubleFree);
+        _ => unsafe { free_rare(cache, address) },
     }
-    // SAFETY: the caller's, and the program holds it no more.
-    unsafe { bury(cache, address, class.size()) }
 }
 
-/// The same where the block is no small one of the thread's own.
+/// The same of a block that is large, or another thread's.
 ///
 /// # Safety
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_elsewhere(cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
-    let block = locate_elsewhere(address)?;
+unsafe fn free_rare(cache: &Cache, address: *mut u8) {
+    let found = find(cache, address).unwrap_or_else(|misuse| report::stop(misuse, address));
     if !held::take(address) {
-        return Err(Misuse::DoubleFree);
+        report::stop(Misuse::DoubleFree, address);
     }
     // SAFETY: the caller's, and the program holds it no more.
-    match block.kind {
-        Kind::Large => unsafe { free_large(cache, address) },
-        Kind::Small => unsafe { bury(cache, address, block.size) },
+    unsafe {
+        match found.kind {
+            Kind::Large => free_large(cache, address),
+            Kind::Small => bury_long(cache, address, found.size),
+        }
     }
+}
+
+/// [`bury`] of a block of any length.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn bury_long(cache: &Cache, address: *mut u8, size: usize) {
+    // SAFETY: the caller's.
+    unsafe { bury(cache, address, size) }
 }
 
 /// Wipes a small block that the program gave back, and keeps it for a while.
@@ -243,7 +266,7 @@ unsafe fn free_elsewhere(cache: &Cache, address: *mut u8) -> Result<(), Misuse> 
 /// # Safety
 /// The block has `size` bytes, and is not in use by anyone.
 #[inline(always)]
-unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) -> Result<(), Misuse> {
+unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) {
     let block = Block { address: address.addr(), size, kind: Kind::Small };
     // SAFETY: the block is the caller's and that long.
     if unsafe { canary_of(&block).read() } & !SIZE != canary(&block) {
@@ -254,7 +277,7 @@ unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) -> Result<(), Misus
         wipe(address, size);
         HEAP.seal(address);
     }
-    let Some((leaving, size)) = exchange(&block) else { return Ok(()) };
+    let Some((leaving, size)) = exchange(&block) else { return };
     // SAFETY: the block was in the quarantine, hence sealed and nobody's.
     let whole = unsafe { HEAP.unseal(leaving) && is_zero(leaving, size) };
     if !whole {
@@ -262,7 +285,7 @@ unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) -> Result<(), Misus
     }
     // SAFETY: nobody uses it.
     match unsafe { cache.give(leaving) } {
-        Freed::Done => Ok(()),
+        Freed::Done => {}
         // SAFETY: as above.
         given => unsafe { give_back(cache, leaving, given) },
     }
@@ -274,15 +297,14 @@ unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) -> Result<(), Misus
 /// As for [`bury`].
 #[cold]
 #[inline(never)]
-unsafe fn give_back(cache: &Cache, block: *mut u8, given: Freed) -> Result<(), Misuse> {
+unsafe fn give_back(cache: &Cache, block: *mut u8, given: Freed) {
     match given {
         Freed::Done => {}
         Freed::Full(class) => HEAP.overflow(cache, class),
         // SAFETY: the caller's.
-        Freed::Slow => unsafe { HEAP.free_slow(cache, block)? },
+        Freed::Slow => report::judge(unsafe { HEAP.free_slow(cache, block) }, block),
     }
     purger::consider();
-    Ok(())
 }
 
 /// Puts a block into a random place; the block that was there, and its size.
@@ -310,7 +332,7 @@ fn exchange(block: &Block) -> Option<(*mut u8, usize)> {
 /// # Safety
 /// As for [`bury`].
 #[inline(never)]
-unsafe fn free_large(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
+unsafe fn free_large(cache: &Cache, block: *mut u8) {
     let machine = HEAP.machine();
     let page = machine.page_size();
     let fence = fence_of(block, page);
@@ -318,7 +340,7 @@ unsafe fn free_large(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
     // makes the fence a page again, too. Without memory for that, it stays taken: safe, if wasteful.
     unsafe {
         if !machine.commit(fence, page) {
-            return Ok(());
+            return;
         }
         let len = fence.addr() - block.addr();
         if len >= page && !machine.purge(block, len) {

@@ -14,8 +14,7 @@
 use crate::ask::Ask;
 use crate::main_heap::HEAP;
 use crate::mode::{COUNT, SAMPLE, SECURE, is_only, watches};
-use crate::report::judge;
-use crate::{counts, profile, purger, secure};
+use crate::{counts, profile, purger, report, secure};
 use core::ptr;
 use freehold_core::malloc::{Block, Cache, Freed, Misuse};
 use freehold_core::size_class::MAX_CLASS_SIZE;
@@ -54,12 +53,13 @@ fn allocate_sampled(cache: &Cache, ask: Ask) -> *mut u8 {
 /// # Safety
 /// The block is not in use by anyone.
 pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) {
-    // SAFETY: the caller's.
-    let freed = match is_only(SECURE) {
-        true => unsafe { secure::free(cache, block) },
-        false => unsafe { free_noted(cache, block) },
-    };
-    judge(freed, block);
+    if is_only(SECURE) {
+        // SAFETY: the caller's.
+        unsafe { secure::free(cache, block) }
+    } else {
+        // SAFETY: the caller's.
+        unsafe { free_noted(cache, block) }
+    }
 }
 
 /// The same, where other things are watched as well, or instead.
@@ -67,17 +67,19 @@ pub(crate) unsafe fn free(cache: &Cache, block: *mut u8) {
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_noted(cache: &Cache, block: *mut u8) -> Result<(), Misuse> {
+unsafe fn free_noted(cache: &Cache, block: *mut u8) {
     if watches(SECURE) {
-        note_freed(block, secure::find(cache, block)?.size);
+        match secure::find(cache, block) {
+            Ok(found) => note_freed(block, found.size),
+            Err(misuse) => report::stop(misuse, block),
+        }
         // SAFETY: the caller's.
-        unsafe { secure::free(cache, block)? };
+        unsafe { secure::free(cache, block) };
     } else {
         // SAFETY: the caller's.
-        unsafe { free_plain(cache, block)? };
+        report::judge(unsafe { free_plain(cache, block) }, block);
     }
     purger::consider();
-    Ok(())
 }
 
 /// Frees under watch, but without checks.

@@ -15,9 +15,9 @@ struct Pair(u64, u64);
 
 /// Blocks up to here are wiped and looked through in four steps, however long they are: which block leaves the quarantine is
 /// chance, and a processor guesses wrong how often a loop over it turns.
-const FOUR_STEPS: usize = 4 * size_of::<Pair>();
+pub(crate) const SHORT: usize = 4 * size_of::<Pair>();
 
-/// Four pairs that cover a block of at most [`FOUR_STEPS`] bytes.
+/// Four pairs that cover a block of at most [`SHORT`] bytes.
 #[inline(always)]
 fn four_of(block: *mut u8, size: usize) -> [*mut Pair; 4] {
     let last = size - size_of::<Pair>();
@@ -30,7 +30,7 @@ fn four_of(block: *mut u8, size: usize) -> [*mut Pair; 4] {
 /// The block has `size` bytes, a multiple of 16, and is the caller's.
 #[inline(always)]
 pub(crate) unsafe fn wipe(block: *mut u8, size: usize) {
-    if size <= FOUR_STEPS {
+    if size <= SHORT {
         // SAFETY: the caller's; blocks are aligned to 16.
         four_of(block, size).into_iter().for_each(|pair| unsafe { pair.write(Pair(0, 0)) });
     } else {
@@ -45,7 +45,7 @@ pub(crate) unsafe fn wipe(block: *mut u8, size: usize) {
 /// The block has `size` bytes, a multiple of 16, and nobody writes to it.
 #[inline(always)]
 pub(crate) unsafe fn is_zero(block: *mut u8, size: usize) -> bool {
-    if size > FOUR_STEPS {
+    if size > SHORT {
         // SAFETY: the caller's.
         return unsafe { is_zero_throughout(block, size) };
     }
