@@ -49,7 +49,7 @@ pub struct Options {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
     /// Measure the cost of hardening instead, in this many rounds.
-    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, default_missing_value = "5")]
+    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, default_missing_value = "5", conflicts_with = "runs")]
     cost: Option<u16>,
     /// Put the table into THREAT-MODEL.md; all rows must be in it.
     #[arg(long, conflicts_with = "only")]

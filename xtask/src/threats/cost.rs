@@ -12,6 +12,8 @@ use crate::bench::{compile, facts, rows, suite};
 use anyhow::Context;
 use std::fmt::Write;
 
+/// What Freehold is to cost less than.
+const RIVALS: [&str; 2] = ["hardened_malloc", "scudo"];
 /// glibc comes first: all others are compared with it, and it once more shows the noise.
 const COLUMNS: &str = "glibc,glibc-again,freehold,freehold-secure,mimalloc2-secure,snmalloc-checks,hardened_malloc,scudo";
 const PROGRAMS: &[&str] = &["perl", "redis", "sqlite"];
@@ -49,11 +51,27 @@ fn memory(usage: &Usage) -> f64 {
     usage.peak_rss_kib as f64
 }
 
-fn ratio(row: &Measured, column: usize, of: fn(&Usage) -> f64) -> Option<Ratio> {
+/// Of a column, over another's.
+fn ratio(row: &Measured, column: usize, to: usize, of: fn(&Usage) -> f64) -> Option<Ratio> {
     let values = |column: usize| -> Option<Vec<f64>> {
         Some(row.usages[column].as_ref().ok()?.iter().map(of).collect())
     };
-    Some(stats::ratio(&Pairs { of: &values(column)?, to: &values(0)? }))
+    Some(stats::ratio(&Pairs { of: &values(column)?, to: &values(to)? }))
+}
+
+/// One line a rival: the processor time of Freehold's hardened calls over its.
+fn beside_rivals(allocators: &[Allocator], rows: &[Measured]) -> String {
+    let at = |name: &str| allocators.iter().position(|allocator| allocator.name == name);
+    let line = |rival: &&str| {
+        let (ours, rivals) = (at("freehold-secure")?, at(rival)?);
+        let one = |row: &Measured| {
+            let time = ratio(row, ours, rivals, cpu)?;
+            Some(format!("{} {:.2} ({:.2} to {:.2})", row.row, time.value, time.low, time.high))
+        };
+        let all: Vec<String> = rows.iter().filter_map(one).collect();
+        Some(format!("\nfreehold-secure's time over that of {rival}: {}.\n", all.join(", ")))
+    };
+    RIVALS.iter().filter_map(line).collect()
 }
 
 fn markdown(
@@ -70,7 +88,7 @@ fn markdown(
     for (column, allocator) in allocators.iter().enumerate().skip(1) {
         let _ = write!(text, "| {} |", allocator.name);
         for row in rows {
-            match (ratio(row, column, cpu), ratio(row, column, memory)) {
+            match (ratio(row, column, 0, cpu), ratio(row, column, 0, memory)) {
                 (Some(time), Some(memory)) => {
                     let _ = write!(
                         text,
@@ -88,6 +106,7 @@ fn markdown(
         "\nProcessor time (with its 95 % interval) and peak memory over glibc's, {runs} rounds, commit {}.",
         facts::commit()
     );
+    text += &beside_rivals(allocators, rows);
     if !missing.is_empty() {
         let _ = writeln!(text, "Missing when the table was made: {}.", missing.join(", "));
     }
