@@ -154,11 +154,9 @@ unsafe fn free_slow(block: *mut u8) {
     let cache = word::get();
     // SAFETY: the caller's, and the tag is the unit's.
     unsafe {
-        if word::is_empty(cache) {
-            return free_entering(block);
-        }
         match cache.tag_of(block) {
             Some(tag) => free_tagged(block, cache, tag),
+            None if word::is_empty(cache) => free_entering(block),
             None => free_unknown(block, cache),
         }
     }

@@ -62,8 +62,8 @@ impl Life {
     }
 }
 
-/// Seconds for which a process may not get a processor: of a tenth, two of ten runs on a busy machine had more.
-const STALL: f64 = 0.5;
+/// Seconds for which a process may not get a processor.
+const STALL: f64 = 0.1;
 
 /// The moments that count for a trend: those in which the process allocated anything, and idle ones, unless it was idle so shortly that it may just not have
 /// got a processor. (In a program of some milliseconds, such a stall is a large part of the time.)
@@ -141,7 +141,7 @@ mod tests {
     fn a_short_stall_is_no_part_of_a_trend() {
         let made = [5, 0, 0, 7, 1, 0];
         assert_eq!(awake(&made, 0.01), [0, 3, 4]);
-        assert_eq!(awake(&made, 0.3), [0, 1, 2, 3, 4], "two moments are too long for a stall");
+        assert_eq!(awake(&made, 0.06), [0, 1, 2, 3, 4], "two moments are too long for a stall");
     }
 
     #[test]
