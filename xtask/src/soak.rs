@@ -40,6 +40,7 @@ use std::time::Instant;
   cargo xtask soak --short               some minutes: scripts of ours on every program, as CI does
   cargo xtask soak                       hours: the programs' own test suites (fetches Debian source packages)
   cargo xtask soak --only python,git     two of them
+  cargo xtask soak --only perl --under secure    its own tests with FREEHOLD_SECURE=1, too
   cargo xtask soak --only churn --under freehold --minutes 10    forks, signals, dlclose, privileges, rest
   cargo xtask soak --only glibc,ltp --sources FOLDER    tests of mallocs that are not ours
   cargo xtask soak --library ./libmine.so --only redis    any other preload library")]

@@ -69,7 +69,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all cases. That the tested program does not take its malloc from the library is a finding as well.
+/// Runs all cases that have a way. That the tested program does not take its malloc from the library is a finding as well.
 pub fn run(
     suite: &str,
     plan: Plan,
@@ -86,14 +86,15 @@ pub fn run(
     };
     let _ = std::fs::remove_dir_all(&bench.logs);
     std::fs::create_dir_all(&bench.logs)?;
+    let cases: Vec<&Case> = plan.cases.iter().filter(|it| !columns.of(it).is_empty()).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(plan.jobs) {
             scope.spawn(|| {
-                while let Some(case) = plan.cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(&case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = bench.judge(case, &columns.of(case));
-                    show(suite, done.fetch_add(1, Ordering::Relaxed) + 1, plan.cases.len());
+                    show(suite, done.fetch_add(1, Ordering::Relaxed) + 1, cases.len());
                     lock(&results).push((case, result));
                 }
             });

@@ -110,11 +110,15 @@ impl Columns {
         self.command.as_deref().context("the command freehold was not built")
     }
 
-    /// The ways of `case` that this run has.
+    /// The ways of `case` that this run has. A program's own tests run hardened if that is asked for by name.
     pub fn of(&self, case: &Case) -> Vec<Way> {
         let possible = |way: &Way| self.command.is_some() || *way != Way::Record;
         let chosen = |way: &Way| self.wanted.is_empty() || self.wanted.contains(way);
-        case.under.iter().copied().filter(possible).filter(chosen).collect()
+        let ways = match case.under {
+            PLAIN if !self.wanted.is_empty() => HARDENED,
+            ways => ways,
+        };
+        ways.iter().copied().filter(possible).filter(chosen).collect()
     }
 
     /// What is preloaded.
@@ -216,7 +220,11 @@ mod tests {
     #[test]
     fn each_way_has_its_own_words() {
         let case = Case { under: ALL, ..Case::new("x", ["true"]) };
+        let own_tests = Case::new("x", ["true"]);
+        assert_eq!(columns(None, &[]).of(&own_tests), [Way::Freehold]);
+        assert_eq!(columns(None, &[Way::Secure]).of(&own_tests), [Way::Secure], "by name");
         let ours = columns(Some("fh"), &[Way::Record]);
+        assert!(ours.of(&own_tests).is_empty());
         assert_eq!(ours.of(&case), [Way::Record]);
         assert_eq!(ours.dress(&case, None, Path::new("t")).command, ["true"]);
         let recorded = ours.dress(&case, Some(Way::Record), Path::new("t"));
