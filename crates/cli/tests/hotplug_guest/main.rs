@@ -15,7 +15,7 @@ freehold_testkit::trials!(
     two_nodes_are_emptied_one_after_the_other,
 );
 
-/// Once for each malloc: name, environment, and for each program the processors that it may use.
+/// Once for each malloc: name, environment, and for each program the processors that it may use. `$options` are the plan's.
 const SCRIPT: &str = r#"
 # Only what the command moves shall count.
 echo 0 >/proc/sys/kernel/numa_balancing
@@ -38,9 +38,9 @@ one() {
   done
   /freehold hotplug show --json >/out/$name.show || exit 1
   /freehold hotplug show >/out/$name.txt || exit 1
-  /freehold hotplug plan --json >/out/$name.plan || exit 1
+  /freehold hotplug plan $options --json >/out/$name.plan || exit 1
   grep pgmigrate_success /proc/vmstat >/out/$name.before
-  /freehold hotplug apply --timeout 300 --json >/out/$name.apply; echo $? >/out/$name.code
+  /freehold hotplug apply $options --timeout 300 --json >/out/$name.apply; echo $? >/out/$name.code
   grep pgmigrate_success /proc/vmstat >/out/$name.after
   touch $(ls /tmp/$name.*.settled | sed 's/settled/go/')
   for pid in $pids; do wait $pid || code=$?; done
@@ -214,14 +214,16 @@ fn two_nodes_are_emptied_one_after_the_other() {
     let dimm = |node| Dimm { memory: Bytes(256 << 20), node };
     let machine = Machine::even(2, 2, Bytes(768 << 20)).expect("a machine");
     let machine = machine.with_dimm(dimm(0)).with_dimm(dimm(1));
-    let done = run(machine, 160, "one freehold LD_PRELOAD=/libfreehold.so 1 2\n");
+    // The other node has room for what moves, but with half a block of slack only just: a larger kernel took it.
+    let runs = "options='--slack 16M'\none freehold LD_PRELOAD=/libfreehold.so 1 2\n";
+    let done = run(machine, 160, runs);
     let run = Run::of(&done, "freehold");
     println!("{COLUMNS}");
     run.assert_promises("2 nodes", "freehold");
     let sets = run.apply["sets"].as_array().expect("sets").iter();
     let moving = sets.filter(|set| set["migrated"] != 0).map(|set| set["node"].as_u64());
     let mut order: Vec<_> = moving.collect();
-    assert!(order.contains(&Some(0)) && order.contains(&Some(1)), "of both: {order:?}");
+    assert!(order.contains(&Some(0)) && order.contains(&Some(1)), "of both: {}", run.apply["sets"]);
     order.dedup();
     assert_eq!(order.len(), 2, "one after the other: {order:?}");
 }
