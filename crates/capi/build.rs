@@ -10,8 +10,11 @@ fn main() {
         println!("cargo::rustc-link-arg=-Wl,-z,nodelete");
         let folder = std::env::var("CARGO_MANIFEST_DIR").expect("Cargo says where the crate is");
         println!("cargo::rustc-link-arg=-Wl,-T,{folder}/sections.ld");
-        // What the dynamic loader writes to begins with a page, so that it is on one page, not on two.
-        println!("cargo::rustc-link-arg=-Wl,-z,separate-loadable-segments");
+        // What the dynamic loader writes to begins with a page, so that it is on one page, not on two. zig, by which packages
+        // are linked, does not know the option.
+        if !std::env::var("RUSTC_LINKER").is_ok_and(|linker| linker.contains("zigcc")) {
+            println!("cargo::rustc-link-arg=-Wl,-z,separate-loadable-segments");
+        }
     }
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=sections.ld");

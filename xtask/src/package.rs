@@ -1,6 +1,6 @@
 //! `cargo xtask package …`: what is shipped, each kind by one command, into `dist/`.
 //!
-//! Packages hold the command as the profile `ship` builds it. `xtask/tests/packages.rs` installs each into an empty root and uses it
+//! All hold one command, the wheel's: of the profile `ship`, for glibc since 2.28. `xtask/tests/packages.rs` installs each into an empty root and uses it
 //! from there.
 
 mod deb;
@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 /// Build packages.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask package wheel        dist/freehold-…-linux_x86_64.whl: pip install it
+  cargo xtask package wheel        dist/freehold-…-manylinux_2_28_x86_64.whl: pip install it
   cargo xtask package deb          dist/*.deb: freehold, libfreehold1, libfreehold-dev
   cargo xtask package figures      sizes and start-up times of what lies in dist/")]
 pub struct Options {
@@ -29,9 +29,9 @@ pub struct Options {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// The Python module, with the command inside (needs python3-venv; maturin is fetched as python/pyproject.toml pins it).
+    /// The Python module, with the command inside (needs python3-venv; maturin and zig are fetched as python/pyproject.toml pins them).
     Wheel,
-    /// Debian packages of command, library and what links against it (needs dpkg-deb, git, binutils).
+    /// Debian packages of command, library and what links against it (needs what the wheel needs, dpkg-deb, git, binutils).
     Deb,
     /// What the packages that are built weigh, and how long what they hold takes to start: a table.
     Figures,
@@ -75,12 +75,4 @@ fn run_tool(command: &mut Command) -> Result<()> {
         bail!("{name} failed ({status})");
     }
     Ok(())
-}
-
-/// Builds the command as packages hold it; its path.
-fn shipped_command() -> Result<PathBuf> {
-    let arguments =
-        ["build", "--profile", "ship", "--package", "freehold-cli", "--bin", "freehold"];
-    run_tool(Command::new(env!("CARGO")).args(arguments).current_dir(root()))?;
-    Ok(target().join("ship/freehold"))
 }

@@ -116,6 +116,43 @@ fn the_command_records_and_replays_and_leaves_nothing() {
     assert_eq!(root.purge(&["freehold"]), Vec::<PathBuf>::new());
 }
 
+/// The command, and what it unpacks: both recorders, the malloc, the replayer.
+fn the_command_and_all_that_it_holds_want_no_glibc_after_2_28() {
+    let Some(root) = Root::with(&["freehold"]) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let command = root.path("usr/bin/freehold");
+    for arguments in [
+        &["record", "-o", "ls.fht", "--stacks", "all", "--", "ls", "/"][..],
+        &["record", "-o", "ls.fht", "--stacks", "off", "--", "ls", "/"],
+        &["replay", "ls.fht", "--on", "glibc", "--runs", "1"],
+        &["run", "--library"],
+    ] {
+        let mut started = Command::new(&command);
+        started.args(arguments).current_dir(home.path()).env("XDG_CACHE_HOME", home.path());
+        assert_done(&format!("{arguments:?}"), &started.output().unwrap());
+    }
+    let mut programs = files(&home.path().join("freehold"));
+    assert_eq!(programs.len(), 4, "{programs:?}");
+    programs.push(command);
+    for program in programs {
+        let output = Command::new("objdump").arg("-T").arg(&program).output().unwrap();
+        assert_done("objdump", &output);
+        let symbols = String::from_utf8_lossy(&output.stdout);
+        let versions: Vec<&str> = symbols
+            .split("GLIBC_")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', ' ']).next())
+            .collect();
+        assert!(!versions.is_empty(), "{}: {symbols}", program.display());
+        let newer = |version: &&str| {
+            let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap());
+            (numbers.next(), numbers.next()) > (Some(2), Some(28))
+        };
+        let newer: Vec<&str> = versions.into_iter().filter(newer).collect();
+        assert!(newer.is_empty(), "{}: {newer:?}", program.display());
+    }
+}
+
 fn a_stranger_links_the_library_by_cmake_and_pkg_config() {
     let packages = ["libfreehold1", "libfreehold-dev"];
     let Some(root) = Root::with(&packages) else { return };
@@ -169,5 +206,6 @@ fn lintian_finds_nothing() {
 freehold_testkit::trials! {
     lintian_finds_nothing,
     the_command_records_and_replays_and_leaves_nothing,
+    the_command_and_all_that_it_holds_want_no_glibc_after_2_28,
     a_stranger_links_the_library_by_cmake_and_pkg_config,
 }

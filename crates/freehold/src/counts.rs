@@ -64,7 +64,6 @@ pub(crate) fn resized() {
 
 /// The counts now.
 pub(crate) fn read() -> Counts {
-    let all = |of: &[AtomicU64; CLASSES + 1]| core::array::from_fn(|at| load(of, at));
     let c = &COUNTERS;
     Counts {
         allocated: all(&c.allocated),
@@ -76,8 +75,10 @@ pub(crate) fn read() -> Counts {
     }
 }
 
-fn load(of: &[AtomicU64], at: usize) -> u64 {
-    of.get(at).map_or(0, |counter| counter.load(Relaxed))
+/// Never inlined: it is long, and wanted twice.
+#[inline(never)]
+fn all(of: &[AtomicU64; CLASSES + 1]) -> [u64; CLASSES + 1] {
+    of.each_ref().map(|counter| counter.load(Relaxed))
 }
 
 /// Starts them, and says on the process's page where they are.

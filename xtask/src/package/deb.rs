@@ -8,7 +8,7 @@
 
 mod documents;
 
-use super::{licences, root, run_tool, shipped_command, target};
+use super::{licences, root, run_tool, target, wheel};
 use anyhow::{Context, Result};
 use documents::Revision;
 use std::fs;
@@ -43,7 +43,7 @@ fn packages() -> [Package; 3] {
             name: "freehold",
             section: "devel",
             more:
-                "Depends: libc6 (>= 2.35), libgcc-s1\nSuggests: libjemalloc2, libtcmalloc-minimal4"
+                "Depends: libc6 (>= 2.28), libgcc-s1\nSuggests: libjemalloc2, libtcmalloc-minimal4"
                     .to_owned(),
             about: "laboratory for memory allocators\n Freehold records the allocations of any program, replays them under \
                     every\n policy and on every malloc of the machine, and shows what is resident, who has\n it, and what \
@@ -110,7 +110,7 @@ impl Package {
 
 fn fill_command(folder: &Path) -> Result<()> {
     let command = folder.join("usr/bin/freehold");
-    copy(&shipped_command()?, &command, 0o755)?;
+    copy(&wheel::command()?, &command, 0o755)?;
     let pages = folder.join("usr/share/man/man1");
     fs::create_dir_all(&pages)?;
     run_tool(Command::new(&command).args(["man", "--out"]).arg(&pages))?;

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
   LD_PRELOAD=libjemalloc.so.2 freehold record -- ./server  on another allocator
   freehold record --finish build.fht                       after `freehold record` itself was killed
 
-Call stacks follow the unwind tables of programs and libraries (glibc 2.35 or later); where they cannot be followed, \
+Call stacks follow the unwind tables of programs and libraries; where they cannot be followed, \
 they say so. Names come from the files of modules, from separate debug files under /usr/lib/debug, and from perf maps \
 (node --perf-basic-prof). A trace holds the command line, paths, and the names of functions and source files; \
 `freehold strip` takes them out.

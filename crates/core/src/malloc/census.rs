@@ -260,6 +260,7 @@ impl Census {
             .map(|(class, census)| (class.size(), census))
     }
 
+    #[inline(never)]
     fn sum(&self, of: fn(&ClassCensus) -> u64) -> u64 {
         self.used_classes().map(|(size, class)| size as u64 * of(class)).sum()
     }

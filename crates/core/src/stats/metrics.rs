@@ -1,8 +1,7 @@
 //! The report as OpenMetrics 1.0 (RFC draft of 2020): every family once, every heap a label.
 
-use super::{GAUGES, HeapReport, Out, Pen, Report};
+use super::{GAUGES, HeapReport, Out, Pen, Report, sum};
 use crate::malloc::census::ClassCensus;
-use crate::size_class::CLASSES;
 
 /// A family by size class.
 type ByClass = (&'static [u8], &'static [u8], fn(&ClassCensus) -> u64);
@@ -51,7 +50,6 @@ fn label<'a, 'b>(pen: &'a mut Pen<'b>, heap: &HeapReport) -> &'a mut Pen<'b> {
 
 fn counts(pen: &mut Pen<'_>, report: &Report<'_>) {
     let Some(counts) = report.counts else { return };
-    let sum = |of: &[u64; CLASSES + 1]| of.iter().sum::<u64>();
     let counters: [(&[u8], u64); 4] = [
         (b"freehold_allocated_blocks", sum(&counts.allocated)),
         (b"freehold_freed_blocks", sum(&counts.freed)),

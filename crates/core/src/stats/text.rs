@@ -1,7 +1,6 @@
 //! The report for a terminal, at most 80 columns wide.
 
-use super::{HeapReport, Out, Pen, Report};
-use crate::size_class::CLASSES;
+use super::{HeapReport, Out, Pen, Report, sum};
 
 pub fn write(report: &Report<'_>, out: &mut dyn Out) {
     let mut pen = Pen(out);
@@ -10,7 +9,6 @@ pub fn write(report: &Report<'_>, out: &mut dyn Out) {
         table(&mut pen, heap);
     }
     if let Some(counts) = report.counts {
-        let sum = |of: &[u64; CLASSES + 1]| of.iter().sum::<u64>();
         pen.text(b"calls: ").number(sum(&counts.allocated)).text(b" blocks handed out (");
         pen.size(counts.bytes).text(b"), ").number(sum(&counts.freed)).text(b" taken back, ");
         pen.number(counts.resized).text(b" resized; peak ").size(counts.peak).text(b"\n");

@@ -24,6 +24,7 @@
 pub mod cache;
 pub mod cfi;
 pub mod list;
+pub mod mapped;
 pub mod memory;
 pub mod modules;
 pub mod rule;

@@ -1,14 +1,14 @@
 //! Which module an address lies in, as the dynamic loader says, and whether modules went away.
 //!
-//! `_dl_find_object` (glibc 2.35 and later) answers without a lock. With an older library no module is found, and walks
-//! follow frame pointers only: `dl_iterate_phdr` takes the loader's lock, and a hook must not wait for a lock that a
-//! thread may hold which itself waits for what the caller of the hook holds.
+//! `_dl_find_object` (glibc 2.35 and later) answers without a lock. `dl_iterate_phdr` takes the loader's, and a hook must not wait for a lock that a
+//! thread may hold which itself waits for what the caller of the hook holds: so with an older library the kernel is asked ([`mapped`]).
 //!
 //! **Generations.** What is kept of an address holds only while its module is loaded. So everything kept belongs to a
 //! generation, which ends when a module that was told of is gone or another stands in its place ([`check`]).
 //!
 //! Invariant: a module is told of once in a generation, or more often, never less.
 
+use super::mapped::{self, Place};
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -33,13 +33,16 @@ struct LinkMap {
 type Find = unsafe extern "C" fn(*const c_void, *mut Answer) -> i32;
 
 static FIND: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+/// [`FIND`] is known.
+static READY: AtomicBool = AtomicBool::new(false);
 
-/// Uses `function`, the loader's `_dl_find_object` (null: none).
+/// Uses `function`, the loader's `_dl_find_object` (null: it has none).
 ///
 /// # Safety
 /// `function` is null or that function.
 pub unsafe fn use_loader(function: *mut c_void) {
-    FIND.store(function, Ordering::Release);
+    FIND.store(function, Ordering::Relaxed);
+    READY.store(true, Ordering::Release);
 }
 
 /// A loaded module.
@@ -51,20 +54,37 @@ pub struct Module {
     pub end: u64,
     /// Where its `.eh_frame_hdr` lies.
     pub eh_frame: u64,
-    link_map: u64,
+    /// Which one it is: the loader's `link_map`, or the file that the kernel lists.
+    identity: u64,
 }
 
-/// Whether there is a loader to ask: what is not known without one may be known later.
-pub fn has_loader() -> bool {
-    !FIND.load(Ordering::Acquire).is_null()
+/// Whether anybody can be asked yet: what is not known now may be known later.
+pub fn is_ready() -> bool {
+    READY.load(Ordering::Acquire)
 }
 
-/// The module that holds an address.
+/// Whether the loader answers. Then a [`check`] takes a microsecond, else the time in which the kernel lists the process's memory.
+pub fn is_quick() -> bool {
+    !FIND.load(Ordering::Relaxed).is_null()
+}
+
+/// The module that holds an address, which stands on the caller's stack.
 pub fn find(address: u64) -> Option<Module> {
-    let function = FIND.load(Ordering::Acquire);
-    if function.is_null() {
-        return None;
+    match is_ready() {
+        true if is_quick() => ask_loader(address),
+        // SAFETY: as the callers of this function see to.
+        true => of_place(unsafe { mapped::find(address) }),
+        false => None,
     }
+}
+
+fn of_place(place: Option<Place>) -> Option<Module> {
+    let Place { start, end, eh_frame, file: identity } = place?;
+    (eh_frame != 0).then_some(Module { start, end, eh_frame, identity })
+}
+
+fn ask_loader(address: u64) -> Option<Module> {
+    let function = FIND.load(Ordering::Relaxed);
     let mut answer = Answer {
         flags: 0,
         start: 0,
@@ -80,7 +100,7 @@ pub fn find(address: u64) -> Option<Module> {
         find(address as *const c_void, &mut answer)
     };
     let Answer { start, end, link_map, eh_frame, .. } = answer;
-    (found == 0).then_some(Module { start, end, eh_frame, link_map: link_map as u64 })
+    (found == 0).then_some(Module { start, end, eh_frame, identity: link_map as u64 })
 }
 
 impl Module {
@@ -95,14 +115,20 @@ impl Module {
         }
     }
 
-    /// By how much its addresses differ from those in its file, and the file's name as the loader has it.
+    /// By how much its addresses differ from those in its file, and the file's name as the loader has it (of the program
+    /// itself: none), or as the kernel has it, put into `room` then.
     ///
     /// # Safety
     /// As [`Module::memory`].
-    pub unsafe fn origin<'a>(&self) -> (u64, &'a [u8]) {
+    pub unsafe fn origin<'a>(&self, room: &'a mut [u8]) -> (u64, &'a [u8]) {
+        if !is_quick() {
+            let Module { start, end, eh_frame, identity: file } = *self;
+            // SAFETY: as the caller promises.
+            return unsafe { mapped::origin(&Place { start, end, eh_frame, file }, room) };
+        }
         // SAFETY: the loader's own entry, alive as long as the module.
         unsafe {
-            let map = &*(self.link_map as *const LinkMap);
+            let map = &*(self.identity as *const LinkMap);
             let name = if map.name.is_null() { &[] } else { CStr::from_ptr(map.name).to_bytes() };
             (map.addr, name)
         }
@@ -120,7 +146,7 @@ impl Module {
         }
         // SAFETY: has no precondition.
         let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-        find(headers).filter(|part| part.link_map == self.link_map)
+        find(headers).filter(|part| part.identity == self.identity)
     }
 
     /// Its build id, from the notes that are loaded with it.
@@ -129,7 +155,7 @@ impl Module {
     /// As [`Module::memory`].
     pub unsafe fn build_id<'a>(&self) -> Option<&'a [u8]> {
         // SAFETY: as the caller promises; the part with the header belongs to the same module.
-        let (part, (bias, _)) = unsafe { (self.part_with_header()?, self.origin()) };
+        let (part, (bias, _)) = unsafe { (self.part_with_header()?, self.origin(&mut [])) };
         // SAFETY: as above.
         let memory = unsafe { part.memory() };
         let word = |at: usize, bytes: usize| -> Option<u64> {
@@ -180,7 +206,7 @@ struct Told {
     start: AtomicU64,
     end: AtomicU64,
     eh_frame: AtomicU64,
-    link_map: AtomicU64,
+    identity: AtomicU64,
 }
 
 static TOLD: [Told; MOST] = [const {
@@ -189,7 +215,7 @@ static TOLD: [Told; MOST] = [const {
         start: AtomicU64::new(0),
         end: AtomicU64::new(0),
         eh_frame: AtomicU64::new(0),
-        link_map: AtomicU64::new(0),
+        identity: AtomicU64::new(0),
     }
 }; MOST];
 /// Entries from here on were never used.
@@ -206,6 +232,7 @@ pub fn generation() -> u64 {
 
 /// In a child of `fork`: a thread that wrote an entry in the parent is not here.
 pub fn forget_lock() {
+    mapped::forget_lock();
     LOCK.store(false, Ordering::Release);
 }
 
@@ -216,7 +243,7 @@ impl Told {
             start: self.start.load(Ordering::Relaxed),
             end: self.end.load(Ordering::Relaxed),
             eh_frame: self.eh_frame.load(Ordering::Relaxed),
-            link_map: self.link_map.load(Ordering::Relaxed),
+            identity: self.identity.load(Ordering::Relaxed),
         })
     }
 
@@ -225,7 +252,7 @@ impl Told {
         self.start.store(module.start, Ordering::Release);
         self.end.store(module.end, Ordering::Relaxed);
         self.eh_frame.store(module.eh_frame, Ordering::Relaxed);
-        self.link_map.store(module.link_map, Ordering::Relaxed);
+        self.identity.store(module.identity, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Release);
     }
 }
@@ -255,7 +282,13 @@ pub fn is_news(module: &Module, generation: u64) -> bool {
 /// Looks whether every module that was told of is still there. If not, a new generation begins, in which none is told of.
 pub fn check() {
     let generation = generation();
-    if !told(generation).all(|module| find(module.start) == Some(module)) {
+    let quick = is_quick();
+    if !quick {
+        mapped::refresh();
+    }
+    // Nothing is read of a module that may have gone.
+    let now = |at: u64| if quick { ask_loader(at) } else { of_place(mapped::kept(at)) };
+    if !told(generation).all(|module| now(module.start) == Some(module)) {
         let (order, otherwise) = (Ordering::AcqRel, Ordering::Relaxed);
         // Who was quicker has seen the same.
         let _ = GENERATION.compare_exchange(generation, generation + 1, order, otherwise);

@@ -153,7 +153,7 @@ fn work_out(address: u64, key: u64) -> (Rule, Option<Module>) {
         if let Some(special) = special {
             rule = add_special(special);
         }
-        if key != 0 && modules::has_loader() {
+        if key != 0 && modules::is_ready() {
             keep(key, Packed::new(rule));
         }
         WRITER.store(false, Ordering::Release);

@@ -14,7 +14,7 @@
 
 use super::next::Next;
 use super::thread::Thread;
-use super::{maps, next, process};
+use super::{maps, next, process, sys};
 use crate::hello::{CHECK_STACKS, NO_STACKS, STACKS_OF_ALL};
 use crate::packed::{DATA_BYTES, MAP_RECORDER, NO_ENTRY, Packed, Stack};
 use crate::ring_set::SLOTS;
@@ -24,7 +24,7 @@ use crate::unwind::walk::Comparison;
 use crate::unwind::{self, list, rules};
 use core::arch::naked_asm;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Who called a hook.
 pub use crate::unwind::Caller;
@@ -111,7 +111,7 @@ pub fn obey(asked: u32) {
 /// The process is about to begin, which may be before our own constructor: those of other libraries allocate, too. No
 /// lock is held, because the look-up takes the loader's.
 pub fn find_all() {
-    if !modules::has_loader() {
+    if !modules::is_ready() {
         let find = next::look_up(c"_dl_find_object", core::ptr::null_mut);
         // SAFETY: null, or the loader's function of that name.
         unsafe { modules::use_loader(find) };
@@ -255,7 +255,17 @@ pub fn forget_locks() {
 
 /// A quarter of a ring has gone by: the loader may have unloaded something by itself.
 pub fn watch() {
-    modules::check();
+    if modules::is_quick() || is_due() {
+        modules::check();
+    }
+}
+
+/// Whether ten milliseconds have gone by since the last such look.
+fn is_due() -> bool {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (now, next) = (sys::monotonic_ns(), NEXT.load(Ordering::Relaxed));
+    let (order, otherwise) = (Ordering::Relaxed, Ordering::Relaxed);
+    now >= next && NEXT.compare_exchange(next, now + 10_000_000, order, otherwise).is_ok()
 }
 
 fn tell_new(thread: &mut Thread, told: &Told<'_>, put: fn(&mut Thread, Packed) -> bool) -> bool {
@@ -277,9 +287,9 @@ fn tell_new(thread: &mut Thread, told: &Told<'_>, put: fn(&mut Thread, Packed) -
 }
 
 fn tell_module(thread: &mut Thread, module: &Module, put: fn(&mut Thread, Packed) -> bool) -> bool {
-    let mut own = [0; 512];
+    let (mut room, mut own) = ([0; 512], [0; 512]);
     // SAFETY: the module's code stands on this thread's stack.
-    let ((bias, name), build_id) = unsafe { (module.origin(), module.build_id()) };
+    let ((bias, name), build_id) = unsafe { (module.origin(&mut room), module.build_id()) };
     let build_id = build_id.unwrap_or_default();
     // The loader has no name for the program itself.
     let path = if name.is_empty() { program(&mut own) } else { name };
