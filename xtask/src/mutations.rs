@@ -27,8 +27,8 @@ const FILES: [&str; 4] = [
 ];
 /// Whose tests are run, the fast ones first.
 const TESTS: [&[&str]; 2] = [&["freehold-core", "freehold-blocks"], &["freehold-testkit"]];
-/// Tests that take longer do not end.
-const LIMIT: Duration = Duration::from_secs(600);
+/// Tests that take longer do not end: so many times what they take without a mutation, and what a build may take.
+const LIMIT: (u32, Duration) = (3, Duration::from_secs(90));
 
 /// What to draw.
 #[derive(Args)]
@@ -164,12 +164,15 @@ fn draw(mut all: Vec<Mutation>, count: usize, seed: u64) -> Vec<Mutation> {
 struct Tree {
     folder: PathBuf,
     target: PathBuf,
+    /// How long each of [`TESTS`] may take.
+    limits: [Duration; TESTS.len()],
 }
 
 impl Tree {
     fn new() -> anyhow::Result<Tree> {
         let base = sources::root().join("target/mutations");
-        let tree = Tree { folder: base.join("tree"), target: base.join("target") };
+        let limits = [Duration::from_secs(24 * 60 * 60); TESTS.len()];
+        let mut tree = Tree { folder: base.join("tree"), target: base.join("target"), limits };
         if !tree.folder.exists() {
             tree.git(&["worktree", "prune"], &sources::root())?;
             let folder = tree.folder.to_str().context("a folder with a name of text")?;
@@ -177,8 +180,13 @@ impl Tree {
         }
         let head = facts::commit();
         tree.git(&["checkout", "--quiet", "--force", head.trim_end_matches('+')], &tree.folder)?;
-        for tests in TESTS {
-            ensure!(tree.passes(tests)?, "the tests fail without a mutation");
+        tree.git(&["clean", "--quiet", "--force", "-d"], &tree.folder)?;
+        for (at, names) in TESTS.iter().enumerate() {
+            // Once to build them, and once for the time.
+            ensure!(tree.passes(at)?, "the tests of {names:?} fail without a mutation");
+            let begin = Instant::now();
+            ensure!(tree.passes(at)?, "the tests of {names:?} fail the second time");
+            tree.limits[at] = begin.elapsed() * LIMIT.0 + LIMIT.1;
         }
         Ok(tree)
     }
@@ -197,6 +205,8 @@ impl Tree {
         std::fs::write(&path, mutated(&text, mutation).context("it lies outside of its file")?)?;
         let outcome = self.outcome();
         std::fs::write(&path, text)?;
+        // Inputs that failed are kept for the next run: one mutation's must not judge the next.
+        self.git(&["clean", "--quiet", "--force", "-d"], &self.folder)?;
         Ok(Judged {
             name: mutation.name.clone(),
             outcome: outcome?,
@@ -207,25 +217,26 @@ impl Tree {
     }
 
     fn outcome(&self) -> anyhow::Result<Outcome> {
-        if !self.cargo(&["check", "-p", "freehold-core", "-p", "freehold-blocks"])? {
+        if !self.cargo(&["check", "-p", "freehold-core", "-p", "freehold-blocks"], LIMIT.1)? {
             return Ok(Outcome::Unviable);
         }
-        for tests in TESTS {
-            if !self.passes(tests)? {
+        for at in 0..TESTS.len() {
+            if !self.passes(at)? {
                 return Ok(Outcome::Killed);
             }
         }
         Ok(Outcome::Survived)
     }
 
-    fn passes(&self, packages: &[&str]) -> anyhow::Result<bool> {
-        let packages = packages.iter().flat_map(|package| ["-p", package]);
+    /// Whether these of [`TESTS`] pass.
+    fn passes(&self, at: usize) -> anyhow::Result<bool> {
+        let packages = TESTS[at].iter().flat_map(|package| ["-p", package]);
         let words: Vec<&str> = ["test", "-q"].into_iter().chain(packages).collect();
-        self.cargo(&words)
+        self.cargo(&words, self.limits[at])
     }
 
     /// Whether cargo succeeds in time.
-    fn cargo(&self, words: &[&str]) -> anyhow::Result<bool> {
+    fn cargo(&self, words: &[&str], limit: Duration) -> anyhow::Result<bool> {
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--", "cargo"])
             .args(words)
@@ -237,7 +248,7 @@ impl Tree {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        Ok(crate::soak::wait(child, LIMIT)?.is_some_and(|status| status.success()))
+        Ok(crate::soak::wait(child, limit)?.is_some_and(|status| status.success()))
     }
 }
 
