@@ -138,3 +138,32 @@ fn what_one_class_set_aside_goes_back_when_another_grows() {
     let used = heap.usage().used;
     assert!(used < full * 5 / 4, "{used} units, {full} before");
 }
+
+/// What a round leaves is counted in bytes: by them the purger knows whether to come again.
+#[test]
+fn a_round_says_how_much_it_leaves() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, MIB, 4 * MIB);
+    free(&heap, cache, blocks);
+    let first = heap.purge(false);
+    assert!(first.more, "{first:?}");
+    assert_eq!(first.unsettled, heap.usage().dirty * UNIT);
+    assert!(first.bytes + first.unsettled >= 4 * MIB, "{first:?}");
+}
+
+/// The census reads the states of banks some at a time; it misses none.
+#[test]
+fn the_census_counts_in_all_of_a_hundred_banks() {
+    let heap = heap_on(FailingMachine::with_reservations(1024 * MIB));
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, MIB, 200 * MIB);
+    assert_eq!(heap.census().large_blocks, 200);
+    let (stays, goes) = blocks.split_at(150);
+    free(&heap, cache, goes.iter().copied());
+    let census = heap.census();
+    assert_eq!(census.large_blocks, stays.len() as u64);
+    assert_eq!(census.large_bytes, (stays.len() * MIB) as u64);
+    assert!(census.held >= census.large_bytes && census.held < census.large_bytes + MIB as u64);
+    assert_eq!(census.dirty, (heap.usage().dirty * UNIT) as u64);
+}
