@@ -221,7 +221,7 @@ fn who(program: Program<'_>) -> Vec<Sentence> {
 fn nameless(sites: &Sites) -> Option<Sentence> {
     let first = sites.sites.first().filter(|site| site.share >= LEAST_HOLDER)?;
     let module = first.nameless()?;
-    let rest = " is stripped: with its debug package installed, a recording names its functions.";
+    let rest = " has no names of functions here: a recording with its debug package installed has.";
     Some(sentence(&["", module, rest]))
 }
 

@@ -185,10 +185,13 @@ fn nobody_is_told_to_change_what_nobody_is_known_to_have_made() {
 }
 
 #[test]
-fn a_module_without_names_is_said_to_be_stripped() {
-    let stripped = Site { module: Some("app".into()), ..site("app+0x77", holds(1 << 20), 1 << 20) };
-    let told = who_of(&sites(vec![stripped]));
-    assert!(plain(told.last().unwrap()).starts_with("app is stripped: with its debug package"));
+fn of_a_module_without_names_it_is_said_what_gives_them() {
+    let nameless = Site { module: Some("app".into()), ..site("app+0x77", holds(1 << 20), 1 << 20) };
+    let told = who_of(&sites(vec![nameless]));
+    assert!(
+        plain(told.last().unwrap())
+            .starts_with("app has no names of functions here: a recording with its")
+    );
 }
 
 #[test]
