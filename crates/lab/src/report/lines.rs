@@ -303,13 +303,16 @@ fn whiskers(svg: &mut String, series: &Series, x: &Scale, y: &Scale) {
     }
 }
 
-/// A name that fits beside a chart.
+/// A name that fits beside a chart or in a column. The line number with which a site ends stays: it may be all that tells two apart.
 pub fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
     }
-    let head: String = name.chars().take(most - 1).collect();
-    head + "…"
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let line = name.rfind(':').filter(|&at| is_number(name[at + 1..].trim_end_matches(')')));
+    let end = line.map_or("", |at| &name[at..]);
+    let end = if end.len() < most / 2 { end } else { "" };
+    name.chars().take(most - 1 - end.len()).chain(['…']).chain(end.chars()).collect()
 }
 
 /// Moves places, as little as it takes, until all are `apart` from each other and within the
@@ -336,6 +339,15 @@ pub fn spread_out(wanted: &[f64], apart: f64, low: f64, high: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_site_keeps_its_line_number() {
+        assert_eq!(shortened("work (big.cpp:16)", 17), "work (big.cpp:16)");
+        assert_eq!(shortened("work (big.cpp:16)", 14), "work (big…:16)");
+        assert_eq!(shortened("a name of no site", 8), "a name …");
+        assert_eq!(shortened("f:12345678", 6), "f:123…", "not the number alone");
+        assert_eq!(shortened("std::vector<…>::grow", 8), "std::ve…");
+    }
 
     #[test]
     fn labels_never_touch() {
