@@ -248,3 +248,61 @@ impl Reserve {
 fn short(len: u32) -> u16 {
     len.min(u16::MAX as u32) as u16
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use core::mem::MaybeUninit;
+
+    const KEY: usize = 0x0123_4567_89AB_CDEF;
+    const SHIPPED: Decisions = Decisions::SHIPPED;
+
+    fn class(at: usize) -> SizeClass {
+        SizeClass::new(at).expect("there are so many")
+    }
+
+    /// Sets a stack of one block aside. (Only a stack's first block is touched.)
+    fn put(reserve: &Reserve, class: SizeClass, block: &mut [usize; 4]) {
+        reserve.put(class, List { first: block.as_mut_ptr().cast(), len: 1 }, KEY);
+    }
+
+    #[test]
+    fn classes_repay_in_turn_until_nothing_is_owed() {
+        // SAFETY: all-zero is empty.
+        let reserve: Reserve = unsafe { MaybeUninit::zeroed().assume_init() };
+        let (mut blocks, [low, high, grows]) = ([[0; 4]; 4], [3, CLASSES - 1, 10].map(class));
+        reserve.owe(grows, &SHIPPED);
+        assert!(!reserve.owes(), "nobody has anything");
+        for (block, class) in blocks.iter_mut().zip([low, low, high, high]) {
+            put(&reserve, class, block);
+        }
+        reserve.owe(grows, &SHIPPED);
+        assert!(reserve.owes());
+        let next = || {
+            let (class, stack) = reserve.next_owed(grows, KEY)?;
+            assert_eq!(stack.len, 1);
+            Some(class)
+        };
+        assert_eq!([next(), next(), next(), next()].map(Option::unwrap), [low, high, low, high]);
+        assert_eq!(next(), None, "a class without a stack is left out");
+        assert_eq!(next(), None);
+        assert_eq!(next(), None);
+        assert!(!reserve.owes(), "and who cannot repay is let off");
+    }
+
+    #[test]
+    fn a_debt_is_paid_by_the_bytes_given_and_has_a_most() {
+        // SAFETY: all-zero is empty.
+        let reserve: Reserve = unsafe { MaybeUninit::zeroed().assume_init() };
+        let (mut block, [pays, grows]) = ([0; 4], [20, 10].map(class));
+        put(&reserve, pays, &mut block);
+        for _ in 0..100 {
+            reserve.owe(grows, &SHIPPED);
+        }
+        assert_eq!(reserve.debt.get(), SHIPPED.reserve_debt);
+        reserve.repaid(pays, 3, false, &SHIPPED);
+        assert_eq!(reserve.debt.get(), SHIPPED.reserve_debt - 3 * pays.size());
+        reserve.repaid(pays, usize::MAX / pays.size(), false, &SHIPPED);
+        assert!(!reserve.owes());
+    }
+}
