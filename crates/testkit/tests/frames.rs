@@ -2,7 +2,7 @@
 
 use freehold_blocks::probe::{Probe, Step};
 use freehold_core::frames::migrate::{Eagerness, Lasting, Migrator, Owner};
-use freehold_core::frames::{Adaptive, AdaptivePaper, Admits, Buddy, Fullest};
+use freehold_core::frames::{Adaptive, AdaptivePaper, Admits, BankList, Buddy, Fullest};
 use freehold_core::frames::{
     AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
     SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
@@ -111,6 +111,30 @@ fn a_bank_changes_its_pool_in_constant_steps() {
     for steps in [take_over::<Adaptive>(), take_over::<Fullest>()] {
         assert!(steps <= MOST_STEPS && steps * 10 < paged, "{steps} of {MOST_STEPS}, {paged}");
     }
+}
+
+/// Four banks full of users' pages: half of the second is free, but only single frames; of the third a run of sixteen.
+/// The kernel wants a run.
+fn take_over_for_a_run<P: Policy>() {
+    let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
+    let mut memory = FrameMemory::new(Frames::<P>::needs(&zone).unwrap());
+    let mut frames = Frames::<P>::new(zone, memory.lend()).unwrap();
+    while frames.alloc(PAGE, &mut ()).is_ok() {}
+    let singles = (1 << 10..2 << 10).step_by(2);
+    for frame in singles.chain(2 << 10..(2 << 10) + 16) {
+        frames.free(Frame(frame), 0, &mut ()).unwrap();
+    }
+    let frame = frames.alloc(Request { order: 4, ..KERNEL_PAGE }, &mut ());
+    assert_eq!(frames.set_of(frame.unwrap()), Some(SetId(2)));
+    frames.check().unwrap();
+}
+
+#[test]
+fn a_bank_that_lacks_what_is_wanted_does_not_change_its_pool() {
+    take_over_for_a_run::<BankList<true>>();
+    take_over_for_a_run::<BankList<false>>();
+    take_over_for_a_run::<Fullest>();
+    take_over_for_a_run::<Adaptive>();
 }
 
 /// Random traffic of every order and kind on many small banks; the longest call.
