@@ -255,7 +255,10 @@ impl Header {
     }
 }
 
-/// Hands each line of the list to `take`, without its end, until it says false. What of a line is beyond a page is left
+/// Bytes that are read at a time, and of a line: a hook may run on a signal's small stack.
+const LINE: usize = 1024;
+
+/// Hands each line of the list to `take`, without its end, until it says false. What of a line is beyond [`LINE`] is left
 /// out.
 fn each_line(mut take: impl FnMut(&[u8]) -> bool) {
     let name = c"/proc/self/maps".as_ptr() as usize;
@@ -263,7 +266,7 @@ fn each_line(mut take: impl FnMut(&[u8]) -> bool) {
     // SAFETY: the kernel reads the name.
     let file = unsafe { call(libc::SYS_openat, [libc::AT_FDCWD as usize, name, flags, 0, 0, 0]) };
     let Ok(file) = usize::try_from(file) else { return };
-    let mut buffer = [0; PAGE as usize];
+    let mut buffer = [0; LINE];
     let (mut len, mut goes_on, mut is_rest) = (0, true, false);
     while goes_on {
         let room = buffer.get_mut(len..).unwrap_or_default();

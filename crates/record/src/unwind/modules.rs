@@ -134,6 +134,12 @@ impl Module {
         }
     }
 
+    /// The part with the tables. Of a program with gaps between its segments the loader knows each segment by itself.
+    pub fn part_with_tables(&self) -> Option<Module> {
+        let is_here = (self.start..self.end).contains(&self.eh_frame);
+        if is_here { Some(*self) } else { find(self.eh_frame) }
+    }
+
     /// The part that begins with the ELF header. Of a program with gaps between its segments the loader knows each
     /// segment by itself; where its headers are, the kernel has said.
     ///

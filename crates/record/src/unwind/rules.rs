@@ -141,11 +141,10 @@ pub fn anew(address: u64, exact: bool, generation: u64) -> (Rule, Option<Module>
 fn work_out(address: u64, key: u64) -> (Rule, Option<Module>) {
     let module = modules::find(address);
     let (mut rule, special) = match &module {
-        Some(Module { eh_frame: header, .. }) if let Some(part) = modules::find(*header) => {
+        Some(module) if let Some(part) = module.part_with_tables() => {
             // SAFETY: a return address into the module stands on the stack of the running thread, so nobody may unload it.
-            // (Of a program with gaps the loader knows each segment by itself: this is the one with the tables.)
             let memory = unsafe { part.memory() };
-            Tables { memory, start: part.start, header: *header }.rule_at(address)
+            Tables { memory, start: part.start, header: module.eh_frame }.rule_at(address)
         }
         _ => (Rule::Untold, None),
     };
