@@ -167,3 +167,19 @@ fn the_census_counts_in_all_of_a_hundred_banks() {
     assert!(census.held >= census.large_bytes && census.held < census.large_bytes + MIB as u64);
     assert_eq!(census.dirty, (heap.usage().dirty * UNIT) as u64);
 }
+
+/// Caches are counted apart by whether they have a thread.
+#[test]
+fn the_census_counts_caches() {
+    let heap = heap();
+    let caches: Vec<_> = (0..5).map(|_| heap.attach().expect("memory")).collect();
+    let counts = |heap: &NodeHeap<FailingMachine>| {
+        let census = heap.census();
+        (census.caches, census.caches_idle)
+    };
+    assert_eq!(counts(&heap), (5, 0));
+    for cache in &caches[..2] {
+        heap.detach(cache);
+    }
+    assert_eq!(counts(&heap), (3, 2));
+}
