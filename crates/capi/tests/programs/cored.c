@@ -90,6 +90,9 @@ static void peak(void) {
 }
 
 int main(int argc, char **argv) {
+    /* What started the tests may ignore it: a shell does, for what runs in its background. Before anything is said: the
+     * signal comes as soon as the last line is read. */
+    signal(SIGQUIT, SIG_DFL);
     struct rlimit limit;
     getrlimit(RLIMIT_CORE, &limit);
     limit.rlim_cur = limit.rlim_max;
@@ -113,7 +116,5 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < count; i++) printf("%zu %zx %zu\n", i, (size_t)kept[i].block, kept[i].size);
     printf("resident %ld mappings %d\n", resident_kib(), mappings());
     fflush(stdout);
-    /* What started the tests may ignore it: a shell does, for what runs in its background. */
-    signal(SIGQUIT, SIG_DFL);
     for (;;) pause();
 }
