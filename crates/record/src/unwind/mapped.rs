@@ -278,17 +278,22 @@ fn each_line(mut take: impl FnMut(&[u8]) -> bool) {
         len += more;
         let mut rest = buffer.get(..len).unwrap_or_default();
         while goes_on && let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-            let (line, after) = rest.split_at(end);
+            let line = rest.get(..end).unwrap_or_default();
             goes_on = core::mem::take(&mut is_rest) || take(line);
-            rest = after.get(1..).unwrap_or_default();
+            rest = rest.get(end + 1..).unwrap_or_default();
         }
         // A line longer than the buffer: its beginning is a line.
         if goes_on && rest.len() == buffer.len() {
             goes_on = is_rest || take(rest);
             (is_rest, rest) = (true, &[]);
         }
-        let keep = rest.len();
-        buffer.copy_within(len - keep..len, 0);
+        let (keep, from) = (rest.len(), len - rest.len());
+        for at in 0..keep {
+            let byte = buffer.get(from + at).copied().unwrap_or_default();
+            if let Some(place) = buffer.get_mut(at) {
+                *place = byte;
+            }
+        }
         len = keep;
     }
     // SAFETY: opened above.
