@@ -1,7 +1,7 @@
 //! Promises of the malloc that no other test would miss, each named after what breaks when it is not kept.
 
 use freehold_core::malloc::units::UNIT;
-use freehold_core::malloc::{Cache, NodeHeap};
+use freehold_core::malloc::{Cache, Misuse, NodeHeap};
 use freehold_core::size_class::{SizeClass, class_of};
 use freehold_testkit::failing_machine::FailingMachine;
 use freehold_testkit::nodes::FakeNodes;
@@ -182,4 +182,25 @@ fn the_census_counts_caches() {
         heap.detach(cache);
     }
     assert_eq!(counts(&heap), (3, 2));
+}
+
+/// A free block's link that was overwritten leads to no block, and is told of.
+#[test]
+fn a_link_that_leads_into_a_block_is_not_followed() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, 200, 800);
+    free(&heap, cache, blocks.iter().copied());
+    let (last, before) = (blocks[3], blocks[2]);
+    let inside = before.addr() + 8;
+    // SAFETY: memory of the heap's; links are XORed with the key, so this one leads eight bytes further.
+    unsafe { *last.cast::<usize>() ^= before.addr() ^ inside };
+    assert_eq!(heap.late_misuse(), None);
+    let again: Vec<_> = (0..4).map(|_| heap.allocate(cache, 200)).collect();
+    assert_eq!(again[0], last);
+    assert!(again.iter().all(|block| block.addr() != inside && !block.is_null()));
+    assert_eq!(
+        heap.late_misuse().map(|(kind, at)| (kind, at.addr())),
+        Some((Misuse::Astray, inside))
+    );
 }
