@@ -1,7 +1,7 @@
 //! `cargo xtask package …`: what is shipped, each kind by one command, into `dist/`.
 //!
-//! All hold one command, the wheel's: of the profile `ship`, for glibc since 2.28. `xtask/tests/packages.rs` installs each into an empty root and uses it
-//! from there.
+//! The wheel and the Debian package `freehold` hold the same command: of the profile `ship`, for glibc since 2.28.
+//! `xtask/tests/packages.rs` installs each into an empty root and uses it from there.
 
 mod deb;
 mod figures;
