@@ -1,32 +1,20 @@
 //! Modules as the kernel lists a process's memory (`/proc/self/maps`), for loaders that do not say (glibc before 2.35).
 //!
-//! A module is the mappings of one file, from its ELF header on. It is looked up in the kernel's list once, which takes a
-//! tenth of a millisecond, and kept. Code without a module (a JIT's) is kept, too: one look a mapping.
+//! A module is the mappings of one file, from its ELF header on. It is looked up in the kernel's list once, and
+//! kept: to list all mappings takes long beside a walk. Code without a module (a JIT's) is kept, too: one look a mapping.
 //!
 //! Invariants: nothing here allocates or waits; memory is read only of a module whose code stands on the caller's stack.
 //! Where the list cannot be opened (a sandbox), there are no modules.
 
 use super::call;
+use super::modules::Module;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// A module, or a mapping with code that belongs to none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// The first mapped byte.
-    pub start: u64,
-    /// The end of the last.
-    pub end: u64,
-    /// Where its `.eh_frame_hdr` lies; 0: there is no module.
-    pub eh_frame: u64,
-    /// Device and inode, mixed.
-    pub file: u64,
-}
-
-/// The place that holds an address of code.
+/// The module that holds an address of code, or the mapping of code that belongs to none, without tables then (`eh_frame` 0).
 ///
 /// # Safety
 /// The address stands on the caller's stack, so that its module stays loaded.
-pub unsafe fn find(address: u64) -> Option<Place> {
+pub unsafe fn find(address: u64) -> Option<Module> {
     kept(address).or_else(|| {
         // SAFETY: as the caller promises.
         let place = unsafe { look(address) }?;
@@ -36,18 +24,18 @@ pub unsafe fn find(address: u64) -> Option<Place> {
 }
 
 /// The same, if it was looked up before.
-pub fn kept(address: u64) -> Option<Place> {
+pub fn kept(address: u64) -> Option<Module> {
     let used = KEPT.get(..COUNT.load(Ordering::Acquire)).unwrap_or(&KEPT);
-    used.iter().find_map(|kept| kept.place().filter(|it| (it.start..it.end).contains(&address)))
+    used.iter().find_map(|kept| kept.module().filter(|it| (it.start..it.end).contains(&address)))
 }
 
-/// Forgets the places that the kernel lists no more, and code without a module.
+/// Forgets the modules that the kernel lists no more, and code without a module.
 pub fn refresh() {
     let mut there = [false; MOST];
     each_line(|line| {
         if let Some(mapping) = Mapping::of(line) {
             for (kept, there) in KEPT.iter().zip(&mut there) {
-                *there |= kept.place().is_some_and(|it| it.eh_frame != 0 && mapping.begins(&it));
+                *there |= kept.module().is_some_and(|it| it.eh_frame != 0 && mapping.begins(&it));
             }
         }
         true
@@ -65,7 +53,7 @@ pub fn refresh() {
 ///
 /// # Safety
 /// As [`find`], for an address in the module.
-pub unsafe fn origin<'a>(place: &Place, name: &'a mut [u8]) -> (u64, &'a [u8]) {
+pub unsafe fn origin<'a>(place: &Module, name: &'a mut [u8]) -> (u64, &'a [u8]) {
     let mut len = 0;
     each_line(|line| {
         let Some(mapping) = Mapping::of(line) else { return true };
@@ -89,11 +77,11 @@ pub fn forget_lock() {
     LOCK.store(false, Ordering::Release);
 }
 
-/// Places that are kept; with more, some are looked up again.
+/// Modules that are kept; with more, some are looked up again.
 const MOST: usize = 1024;
 const PAGE: u64 = 4096;
 
-/// A place, or none. The version is odd while it is being changed.
+/// A module, or none. The version is odd while it is being changed.
 struct Kept {
     version: AtomicU64,
     words: [AtomicU64; 4],
@@ -107,23 +95,23 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LOCK: AtomicBool = AtomicBool::new(false);
 
 impl Kept {
-    fn place(&self) -> Option<Place> {
+    fn module(&self) -> Option<Module> {
         let version = self.version.load(Ordering::Acquire);
-        let [start, end, eh_frame, file] =
+        let [start, end, eh_frame, identity] =
             self.words.each_ref().map(|word| word.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         let same = version & 1 == 0 && self.version.load(Ordering::Relaxed) == version;
-        (same && start != 0).then_some(Place { start, end, eh_frame, file })
+        (same && start != 0).then_some(Module { start, end, eh_frame, identity })
     }
 
     /// With the lock. (What a fork cut short in its parent's other thread is begun anew.)
-    fn set(&self, place: Option<Place>) {
-        let Place { start, end, eh_frame, file } =
-            place.unwrap_or(Place { start: 0, end: 0, eh_frame: 0, file: 0 });
+    fn set(&self, place: Option<Module>) {
+        let Module { start, end, eh_frame, identity } =
+            place.unwrap_or(Module { start: 0, end: 0, eh_frame: 0, identity: 0 });
         let version = self.version.load(Ordering::Relaxed) | 1;
         self.version.store(version, Ordering::Relaxed);
         fence(Ordering::Release);
-        for (word, value) in self.words.iter().zip([start, end, eh_frame, file]) {
+        for (word, value) in self.words.iter().zip([start, end, eh_frame, identity]) {
             word.store(value, Ordering::Relaxed);
         }
         self.version.store(version.wrapping_add(1), Ordering::Release);
@@ -137,9 +125,9 @@ fn while_locked(work: impl FnOnce()) {
     }
 }
 
-fn keep(place: Place) {
+fn keep(place: Module) {
     while_locked(|| {
-        let free = KEPT.iter().position(|kept| kept.place().is_none());
+        let free = KEPT.iter().position(|kept| kept.module().is_none());
         if let Some((at, kept)) = free.and_then(|at| Some((at, KEPT.get(at)?))) {
             kept.set(Some(place));
             COUNT.fetch_max(at + 1, Ordering::Release);
@@ -149,7 +137,7 @@ fn keep(place: Place) {
 
 /// # Safety
 /// As [`find`].
-unsafe fn look(address: u64) -> Option<Place> {
+unsafe fn look(address: u64) -> Option<Module> {
     let (mut first, mut found) = (None, None);
     each_line(|line| {
         let Some(mapping) = Mapping::of(line) else { return true };
@@ -163,13 +151,13 @@ unsafe fn look(address: u64) -> Option<Place> {
         !holds
     });
     let (start, end, file) = found?;
-    let nothing = Place { start, end, eh_frame: 0, file: 0 };
+    let nothing = Module { start, end, eh_frame: 0, identity: 0 };
     let Some((start, page, _)) = first.filter(|first| first.2 == file) else {
         return Some(nothing);
     };
     // SAFETY: mapped, and of the module that the caller runs in.
     let Some(header) = (unsafe { Header::of(start, page - start) }) else { return Some(nothing) };
-    Some(Place { start, end: header.end.max(end), eh_frame: header.eh_frame, file })
+    Some(Module { start, end: header.end.max(end), eh_frame: header.eh_frame, identity: file })
 }
 
 /// A line of the list.
@@ -202,8 +190,8 @@ impl<'a> Mapping<'a> {
     }
 
     /// It is the module's first.
-    fn begins(&self, place: &Place) -> bool {
-        self.start == place.start && self.file == place.file && self.offset == 0
+    fn begins(&self, place: &Module) -> bool {
+        self.start == place.start && self.file == place.identity && self.offset == 0
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a module is told of once in a generation, or more often, never less.
 
-use super::mapped::{self, Place};
+use super::mapped;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -55,7 +55,7 @@ pub struct Module {
     /// Where its `.eh_frame_hdr` lies.
     pub eh_frame: u64,
     /// Which one it is: the loader's `link_map`, or the file that the kernel lists.
-    identity: u64,
+    pub(super) identity: u64,
 }
 
 /// Whether anybody can be asked yet: what is not known now may be known later.
@@ -73,14 +73,14 @@ pub fn find(address: u64) -> Option<Module> {
     match is_ready() {
         true if is_quick() => ask_loader(address),
         // SAFETY: as the callers of this function see to.
-        true => of_place(unsafe { mapped::find(address) }),
+        true => unsafe { mapped::find(address) }.filter(has_tables),
         false => None,
     }
 }
 
-fn of_place(place: Option<Place>) -> Option<Module> {
-    let Place { start, end, eh_frame, file: identity } = place?;
-    (eh_frame != 0).then_some(Module { start, end, eh_frame, identity })
+/// Else it is code that belongs to no module.
+fn has_tables(module: &Module) -> bool {
+    module.eh_frame != 0
 }
 
 fn ask_loader(address: u64) -> Option<Module> {
@@ -122,9 +122,8 @@ impl Module {
     /// As [`Module::memory`].
     pub unsafe fn origin<'a>(&self, room: &'a mut [u8]) -> (u64, &'a [u8]) {
         if !is_quick() {
-            let Module { start, end, eh_frame, identity: file } = *self;
             // SAFETY: as the caller promises.
-            return unsafe { mapped::origin(&Place { start, end, eh_frame, file }, room) };
+            return unsafe { mapped::origin(self, room) };
         }
         // SAFETY: the loader's own entry, alive as long as the module.
         unsafe {
@@ -293,7 +292,7 @@ pub fn check() {
         mapped::refresh();
     }
     // Nothing is read of a module that may have gone.
-    let now = |at: u64| if quick { ask_loader(at) } else { of_place(mapped::kept(at)) };
+    let now = |at: u64| if quick { ask_loader(at) } else { mapped::kept(at).filter(has_tables) };
     if !told(generation).all(|module| now(module.start) == Some(module)) {
         let (order, otherwise) = (Ordering::AcqRel, Ordering::Relaxed);
         // Who was quicker has seen the same.
