@@ -38,8 +38,8 @@ uninstall() {
 
 # Builds one kind of library, if its file is not named already.
 build() {
-  (cd "$here" && cargo rustc --quiet --lib --profile preload --features preload --crate-type "$1") >&2
-  echo "$(cd "$here" && cd "${CARGO_TARGET_DIR:-../../target}" && pwd)/preload/$2"
+  (cd "$here" && cargo rustc --quiet --lib --profile preload --features "$2" --crate-type "$1") >&2
+  echo "$(cd "$here" && cd "${CARGO_TARGET_DIR:-../../target}" && pwd)/preload/$3"
 }
 
 # Beside and renamed: programs that run on the old one keep it.
@@ -52,8 +52,8 @@ put() {
 
 install() {
   version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")
-  library=${LIBRARY:-$(build cdylib libfreehold_capi.so)}
-  archive=${ARCHIVE:-$(build staticlib libfreehold_capi.a)}
+  library=${LIBRARY:-$(build cdylib preload libfreehold_capi.so)}
+  archive=${ARCHIVE:-$(build staticlib archive libfreehold_capi.a)}
   put 755 "$library" "$lib/libfreehold.so.1"
   ln -sf libfreehold.so.1 "$lib/libfreehold.so"
   put 644 "$archive" "$lib/libfreehold.a"

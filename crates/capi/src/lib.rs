@@ -6,16 +6,19 @@
 //! inspect      malloc_trim, mallinfo2, malloc_stats and the like; statistics and profile
 //! heaps        heaps of one's own
 //! loading      dlopen, so that libraries find this malloc
+//! copies       _Fork and pthread_create, for copies of the process
 //! privileges   setuid, seccomp, unshare and the like, before which the purger ends
 //! nodes        leaving a node of the machine's memory
 //! realtime     heaps in bounded time on memory of the caller's
 //! ```
 //!
 //! The names are exported with the feature `preload` only:
-//! `cargo rustc -p freehold-capi --profile preload --features preload --crate-type cdylib`.
+//! `cargo rustc -p freehold-capi --profile preload --features preload --crate-type cdylib`. The feature `archive`, for libfreehold.a,
+//! exports them but for those that lead to another library's function of the same name, which a statically linked program has not.
 //! Invariant: nothing unwinds through here, and start-up asks for one variable of the environment, no more.
 #![no_std]
 
+pub mod copies;
 pub mod heaps;
 pub mod inspect;
 pub mod loading;

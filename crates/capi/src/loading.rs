@@ -10,30 +10,20 @@
 
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
-use crate::next::next;
-use core::ffi::CStr;
+use crate::next::Next;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::{Lmid_t, c_char, c_int, c_void};
 
-/// The dlopen and dlmopen that come after ours, once they were looked for.
-static DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-static DLMOPEN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-/// Looks for the next function of a name, and remembers it.
-fn find(name: &CStr, place: &AtomicPtr<c_void>) -> *mut c_void {
-    let next = next(name);
-    let next = if next.is_null() { opens_nothing as *mut c_void } else { next };
-    place.store(next, Ordering::Relaxed);
-    next
-}
+/// What comes after ours.
+static DLOPEN: Next = Next::new(c"dlopen");
+static DLMOPEN: Next = Next::new(c"dlmopen");
 
 extern "C" fn find_dlopen() -> *mut c_void {
-    find(c"dlopen", &DLOPEN)
+    DLOPEN.find_or(|| opens_nothing as *mut c_void)
 }
 
 extern "C" fn find_dlmopen() -> *mut c_void {
-    find(c"dlmopen", &DLMOPEN)
+    DLMOPEN.find_or(|| opens_nothing as *mut c_void)
 }
 
 /// There is no such function.
@@ -46,7 +36,7 @@ extern "C" fn opens_nothing() -> *mut c_void {
 /// # Safety
 /// As POSIX says.
 #[cfg(target_arch = "x86_64")]
-#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+#[cfg_attr(all(feature = "preload", not(feature = "archive")), unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dlopen(file: *const c_char, mode: c_int) -> *mut c_void {
     core::arch::naked_asm!(
@@ -84,7 +74,7 @@ pub unsafe extern "C-unwind" fn dlopen(file: *const c_char, mode: c_int) -> *mut
 /// # Safety
 /// As glibc says.
 #[cfg(target_arch = "x86_64")]
-#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+#[cfg_attr(all(feature = "preload", not(feature = "archive")), unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dlmopen(
     namespace: Lmid_t,

@@ -7,7 +7,7 @@
 #![allow(non_snake_case, reason = "the mangled names are the interface")]
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
-use crate::next::next;
+use crate::next::{next, of_library};
 use core::ffi::CStr;
 use freehold::process;
 use libc::{c_char, c_void, size_t};
@@ -33,13 +33,7 @@ extern "C" fn next_operator(name: *const c_char) -> *const c_void {
 /// The operator of a C++ runtime that is loaded; null when there is none.
 fn operator_of_runtime(name: &CStr) -> *mut c_void {
     const RUNTIMES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
-    let of = |runtime: &CStr| {
-        // SAFETY: C strings. RTLD_NOLOAD loads nothing; the handle stays open, so that what is found stays.
-        unsafe {
-            let handle = libc::dlopen(runtime.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) }
-        }
-    };
+    let of = |runtime| of_library(runtime, name);
     RUNTIMES.into_iter().map(of).find(|found| !found.is_null()).unwrap_or(core::ptr::null_mut())
 }
 

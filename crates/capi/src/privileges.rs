@@ -3,31 +3,33 @@
 //!
 //! glibc's `setuid` and its relatives reach the threads that glibc knows; a filter for system calls that shall hold for all
 //! threads cannot reach one that has a filter of its own; `unshare` and `setns` want a process without other threads. So these
-//! names are ours; each does what it has to do by the next library's function of the same name. `syscall` is among them: it is
-//! how libseccomp, libcap and others make such calls. Who makes them by an instruction of his own is not noticed; then what
+//! names are ours. Those by which the C library changes all its threads lead to its own function of the name; the others are
+//! system calls, and made here. `syscall` is among them: it is how libseccomp, libcap and others make such calls. Who makes them by an instruction of his own is not noticed; then what
 //! the purger may do at all is all that is left to it (`freehold_os::thread::confine`).
 
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 
 use crate::malloc::set_errno;
-use crate::next::next;
-use core::ffi::CStr;
+use crate::next::Next;
 use freehold::purger;
 use libc::{c_int, c_long, c_ulong, c_void, gid_t, size_t, uid_t};
 
-macro_rules! without_purger {
+/// Functions by which the C library changes all threads that it knows.
+macro_rules! for_all_threads {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, while there is no purger.")]
         ///
         /// # Safety
         /// As its manual page says.
-        #[cfg_attr(feature = "preload", unsafe(no_mangle))]
+        #[cfg_attr(all(feature = "preload", not(feature = "archive")), unsafe(no_mangle))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => c"",
-            };
-            let next = next(NAME);
+            static NEXT: Next = Next::new(
+                match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                },
+            );
+            let next = NEXT.get();
             if next.is_null() {
                 set_errno(libc::ENOSYS);
                 return -1;
@@ -41,7 +43,7 @@ macro_rules! without_purger {
     )*};
 }
 
-without_purger! {
+for_all_threads! {
     setuid(user: uid_t);
     seteuid(user: uid_t);
     setreuid(real: uid_t, effective: uid_t);
@@ -51,18 +53,36 @@ without_purger! {
     setregid(real: gid_t, effective: gid_t);
     setresgid(real: gid_t, effective: gid_t, saved: gid_t);
     setgroups(len: size_t, groups: *const gid_t);
-    setfsuid(user: uid_t);
-    setfsgid(group: gid_t);
-    capset(header: *mut c_void, data: *const c_void);
-    unshare(what: c_int);
-    setns(descriptor: c_int, what: c_int);
+}
+
+/// Functions that are system calls of the same name, in the C library, too.
+macro_rules! system_calls {
+    ($($name:ident($a:ident: $first:ty $(, $b:ident: $second:ty)?) = $number:ident;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, while there is no purger.")]
+        ///
+        /// # Safety
+        /// As its manual page says.
+        #[cfg_attr(feature = "preload", unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($a: $first $(, $b: $second)?) -> c_int {
+            let words = [$a as c_long, 0 $(+ $b as c_long)?, 0, 0, 0, 0];
+            let _pause = purger::pause();
+            // SAFETY: the caller's.
+            unsafe { make(libc::$number, words) as c_int }
+        }
+    )*};
+}
+
+system_calls! {
+    setfsuid(user: uid_t) = SYS_setfsuid;
+    setfsgid(group: gid_t) = SYS_setfsgid;
+    capset(header: *mut c_void, data: *const c_void) = SYS_capset;
+    unshare(what: c_int) = SYS_unshare;
+    setns(descriptor: c_int, what: c_int) = SYS_setns;
 }
 
 const PR_CAPBSET_DROP: c_int = 24;
 const PR_SET_SECUREBITS: c_int = 28;
 const PR_CAP_AMBIENT: c_int = 47;
-
-type PrCtl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
 
 /// `prctl`; there is no purger while a filter is set or a privilege given up.
 ///
@@ -76,11 +96,6 @@ pub unsafe extern "C" fn prctl(
     c: c_ulong,
     d: c_ulong,
 ) -> c_int {
-    let next = next(c"prctl");
-    if next.is_null() {
-        set_errno(libc::ENOSYS);
-        return -1;
-    }
     let gives_up = matches!(
         option,
         libc::PR_SET_SECCOMP
@@ -90,8 +105,8 @@ pub unsafe extern "C" fn prctl(
             | PR_CAP_AMBIENT
     );
     let _pause = gives_up.then(purger::pause);
-    // SAFETY: the C library's function takes these arguments, of which it looks at what the option has.
-    unsafe { core::mem::transmute::<*mut c_void, PrCtl>(next)(option, a, b, c, d) }
+    // SAFETY: the caller's; the kernel looks at what the option has.
+    unsafe { make(libc::SYS_prctl, [option.into(), a as _, b as _, c as _, d as _, 0]) as c_int }
 }
 
 /// The numbers of system calls for which `syscall` ends the purger, one bit each.
@@ -174,8 +189,29 @@ extern "C" fn failed(error: c_int) {
     set_errno(error);
 }
 
-type SysCall =
-    unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+/// Makes a system call, as the C library does: -1, and `errno` says why, if it fails.
+///
+/// # Safety
+/// As the call's manual page says.
+unsafe fn make(number: c_long, a: [c_long; 6]) -> c_long {
+    let result: c_long;
+    // SAFETY: the kernel preserves all but rax, rcx and r11; memory is the caller's argument.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    if (-4095..0).contains(&result) {
+        set_errno(-result as c_int);
+        return -1;
+    }
+    result
+}
 
 /// # Safety
 /// As [`syscall`].
@@ -189,14 +225,9 @@ unsafe extern "C" fn syscall_slow(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    let next = next(c"syscall");
-    if next.is_null() {
-        set_errno(libc::ENOSYS);
-        return -1;
-    }
     let pause = purger::pause();
     // A thread that ends takes nothing along: others may need the purger.
     let _pause = (number != libc::SYS_exit).then_some(pause);
-    // SAFETY: the C library's function, with what its caller passed.
-    unsafe { core::mem::transmute::<*mut c_void, SysCall>(next)(number, a, b, c, d, e, f) }
+    // SAFETY: the caller's.
+    unsafe { make(number, [a, b, c, d, e, f]) }
 }

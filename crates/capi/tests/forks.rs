@@ -35,6 +35,20 @@ fn a_copy_that_no_handler_was_told_of_allocates_and_gives_memory_back() {
     passes("raw", &[]);
 }
 
+/// The first thread of a copy that found out that it is one took the cache of the thread that was copied for a dead one's.
+#[test]
+fn a_copy_that_no_handler_was_told_of_starts_threads() {
+    for kind in ["untold", "raw, and starts threads", "handlers start threads"] {
+        passes(kind, &[]);
+    }
+}
+
+/// Each looked for the C library's function, for which the loader has a lock.
+#[test]
+fn a_copy_made_while_another_thread_loads_a_library_may_make_every_call() {
+    passes("libraries load", &[]);
+}
+
 #[test]
 fn hardened_frees_fork_as_well() {
     for kind in ["handlers", "streams", "signals"] {

@@ -377,6 +377,11 @@ pub fn page_size() -> usize {
     HEAP.machine().page_size()
 }
 
+/// Makes this process whole if it is a copy of another that no handler of fork was told of, before it has a second thread.
+pub fn mend_copy() {
+    freehold_os::copied::mend();
+}
+
 /// Writes a message to the standard error without allocating.
 pub fn complain(message: &[u8]) {
     HEAP.machine().complain(message);

@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "memory.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -38,10 +40,18 @@ static void wait_for(pid_t pid) {
 }
 
 /* Handlers that were registered before the first allocation of the program run first in the child, and last before a fork. */
+static void starts_one(void);
 static void handler(void) { free(malloc(100)), free(malloc(100000)); }
 
 __attribute__((constructor)) static void register_early(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "handlers")) pthread_atfork(handler, handler, handler);
+    if (argc == 2 && !strcmp(argv[1], "handlers start threads")) pthread_atfork(0, 0, starts_one);
+}
+
+/* Allocates on the hot path only: nothing is worth giving back, in a copy either. */
+static void *small(void *unused) {
+    while (!stop) free(malloc(48));
+    return unused;
 }
 
 static void forks(void) {
@@ -150,6 +160,95 @@ static void raw(void) {
     }
 }
 
+/* Blocks that another thread has as well do not keep what was written into them. */
+static void *keeps(void *number) {
+    size_t *blocks[64] = {0}, mark = (size_t)number << 32;
+    for (int i = 0; i < 500000; i++) {
+        int at = i % 64;
+        if (blocks[at]) CHECK(blocks[at][0] == mark + at && blocks[at][5] == mark + at);
+        free(blocks[at]);
+        blocks[at] = malloc(48);
+        blocks[at][0] = blocks[at][5] = mark + at;
+    }
+    for (int at = 0; at < 64; at++) free(blocks[at]);
+    return 0;
+}
+
+/* Frees so much that somebody must give it back. */
+static void *frees_much(void *unused) {
+    static void *blocks[300];
+    for (int i = 0; i < 300; i++) blocks[i] = memset(malloc(100000), 1, 100000);
+    for (int i = 0; i < 300; i++) free(blocks[i]);
+    return unused;
+}
+
+/* What a copy that has allocated itself starts: the first thread finds that the process is a copy, the others get
+ * caches. */
+static void starts_threads(void) {
+    pthread_t first, others[6];
+    CHECK(!pthread_create(&first, 0, frees_much, 0));
+    pthread_join(first, 0);
+    for (size_t i = 0; i < 6; i++) CHECK(!pthread_create(&others[i], 0, keeps, (void *)i));
+    keeps((void *)6);
+    for (int i = 0; i < 6; i++) pthread_join(others[i], 0);
+}
+
+static void copy_starts_threads(pid_t pid) {
+    if (pid == 0) {
+        alarm(PATIENCE);
+        free(malloc(48));
+        starts_threads();
+        _exit(broken != 0);
+    }
+    wait_for(pid);
+}
+
+/* A fork that tells no handler, where the C library has it (from 2.34 on). */
+static pid_t fork_untold(void) {
+    pid_t (*untold)(void) = (pid_t (*)(void))dlsym(RTLD_DEFAULT, "_Fork");
+    return untold ? untold() : fork();
+}
+
+static void untold(void) {
+    for (int i = 0; i < 20; i++) copy_starts_threads(fork_untold());
+}
+
+static void raw_starts_threads(void) {
+    for (int i = 0; i < 20; i++) copy_starts_threads((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+}
+
+static pthread_t early;
+
+static void starts_one(void) { CHECK(!pthread_create(&early, 0, keeps, (void *)7)); }
+
+static void handlers_start_threads(void) {
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        if (pid == 0) pthread_join(early, 0);
+        copy_starts_threads(pid);
+    }
+}
+
+/* A thread that holds the loader's lock most of the time. */
+static void *loads(void *unused) {
+    while (!stop) {
+        void *library = dlopen("libm.so.6", RTLD_NOW);
+        if (library) dlclose(library);
+    }
+    return unused;
+}
+
+static void calls_while_libraries_load(void) {
+    for (int i = 0; i < 300; i++) {
+        pid_t pid = fork_untold();
+        if (pid == 0) {
+            alarm(PATIENCE / 4);
+            _exit(prctl(PR_SET_PDEATHSIG, SIGKILL) || unshare(0) || setns(-1, 0) != -1);
+        }
+        wait_for(pid);
+    }
+}
+
 static void with_threads(void *(*first)(void *), void *(*second)(void *), void (*work)(void)) {
     pthread_t threads[2];
     CHECK(!pthread_create(&threads[0], 0, first, (void *)1));
@@ -172,6 +271,14 @@ int main(int argc, char **argv) {
         under_signals(forks_and_goes_on);
     } else if (!strcmp(kind, "raw")) {
         with_threads(churn, churn, raw);
+    } else if (!strcmp(kind, "untold")) {
+        with_threads(small, small, untold);
+    } else if (!strcmp(kind, "raw, and starts threads")) {
+        with_threads(small, small, raw_starts_threads);
+    } else if (!strcmp(kind, "handlers start threads")) {
+        with_threads(small, small, handlers_start_threads);
+    } else if (!strcmp(kind, "libraries load")) {
+        with_threads(churn, loads, calls_while_libraries_load);
     } else {
         return 2;
     }
