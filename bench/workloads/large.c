@@ -2,7 +2,7 @@
  *
  * Large blocks, log-uniform from MIN to MAX: LIVE are held, a random one is replaced OPS times. KIND
  * `touch` writes every page of every block, `calloc` asks for zeroed memory and reads every page, `edge` marks
- * the ends only.
+ * the ends only, `zeros` those of zeroed memory.
  */
 #include "bench.h"
 
@@ -18,7 +18,7 @@ static void check_zero(const char *block, size_t size) {
 }
 
 static void fill(Slot *slot, size_t size, char kind) {
-    slot->block = kind == 'c' ? calloc(1, size) : malloc(size);
+    slot->block = kind == 'c' || kind == 'z' ? calloc(1, size) : malloc(size);
     slot->size = size;
     if (!slot->block) die("out of memory");
     if (kind == 'c') check_zero(slot->block, size);

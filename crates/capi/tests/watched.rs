@@ -61,6 +61,9 @@ fn hardened_frees_notice_at_once() {
         ("mark", "written to after it was freed"),
         ("interior", "not a block"),
         ("late-double", "double free"),
+        ("late-double-written", "double free"),
+        ("canary", "written to behind its end"),
+        ("list", "led to what is no free block"),
     ] {
         let output = run(&program, &[kind], &secure);
         let said = String::from_utf8_lossy(&output.stderr);

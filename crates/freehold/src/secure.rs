@@ -32,9 +32,9 @@ const LITTLE_MAX: usize = 1024;
 const BIG: usize = 64;
 /// Bytes of a canary.
 const CANARY: usize = size_of::<usize>();
-/// The bits of a canary that say how much was asked for.
-const SIZE: usize = 0xFFFF;
-const _: () = assert!(MAX_CLASS_SIZE <= SIZE);
+/// From this bit on a canary says how much was asked for: its last two bytes, so that whoever writes a byte too far meets the others.
+const ASKED_SHIFT: u32 = 48;
+const _: () = assert!(MAX_CLASS_SIZE < 1 << (usize::BITS - ASKED_SHIFT));
 /// Fences at a time: each costs two mappings, of which a process has 65530.
 const FENCES: usize = 16 * 1024;
 
@@ -61,7 +61,7 @@ pub(crate) fn waiting() -> usize {
 /// Starts it: before the first cache is handed out.
 pub(crate) fn start() {
     mode::add(mode::SECURE);
-    SECRET.store(HEAP.machine().random(), Ordering::Relaxed);
+    SECRET.store(HEAP.machine().random() >> (usize::BITS - ASKED_SHIFT) | 1, Ordering::Relaxed);
     DICE.store(HEAP.machine().random() as u64, Ordering::Relaxed);
 }
 
@@ -151,21 +151,22 @@ fn canary_of(block: &Block) -> *mut usize {
     ptr::with_exposed_provenance_mut(block.address + block.size - CANARY)
 }
 
-/// What is there as long as nobody writes behind the end of what he asked for; but for [`SIZE`], where what he asked for is.
+/// What is there as long as nobody writes behind the end of what he asked for, below [`ASKED_SHIFT`]: no address reaches that far,
+/// nor does the secret, which is odd, so that the first byte is never 0, the end of a string.
 fn canary(block: &Block) -> usize {
-    (SECRET.load(Ordering::Relaxed) ^ block.address) & !SIZE
+    SECRET.load(Ordering::Relaxed) ^ block.address
 }
 
 /// Writes a small block's canary, and the size that its user asked for.
 fn note_size(block: &Block, size: usize) {
     // SAFETY: the block is its user's, who does not know of its last word.
-    unsafe { canary_of(block).write(canary(block) | size) };
+    unsafe { canary_of(block).write(canary(block) | size << ASKED_SHIFT) };
 }
 
 /// The size that the user of a small block asked for last.
 pub(crate) fn asked_for(block: &Block) -> Option<usize> {
     // SAFETY: the caller found the block, which ends with a canary.
-    (block.kind == Kind::Small).then(|| unsafe { canary_of(block).read() } & SIZE)
+    (block.kind == Kind::Small).then(|| unsafe { canary_of(block).read() } >> ASKED_SHIFT)
 }
 
 /// A block stays where it is, for another size.
@@ -269,7 +270,8 @@ unsafe fn bury_long(cache: &Cache, address: *mut u8, size: usize) {
 unsafe fn bury(cache: &Cache, address: *mut u8, size: usize) {
     let block = Block { address: address.addr(), size, kind: Kind::Small };
     // SAFETY: the block is the caller's and that long.
-    if unsafe { canary_of(&block).read() } & !SIZE != canary(&block) {
+    let word = unsafe { canary_of(&block).read() };
+    if (word ^ canary(&block)) << (usize::BITS - ASKED_SHIFT) != 0 {
         report::stop_overflowed(address);
     }
     // SAFETY: the block is the caller's and that long.

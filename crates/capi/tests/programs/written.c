@@ -1,4 +1,6 @@
 /* Writes where it must not; a hardened heap has to notice, each in its way. */
+#include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,22 @@ int main(int argc, char **argv) {
         puts("so far");
         fflush(stdout);
         large[102400] = 1;
+    } else if (!strcmp(kind, "canary")) {
+        small[malloc_usable_size(small)] = 0;
+        free(small);
+    } else if (!strcmp(kind, "late-double-written")) {
+        free(small);
+        memset(small, 1, 40);
+        free(small);
+    } else if (!strcmp(kind, "list")) {
+        /* Free blocks that nobody had yet lie in a row, each linked to the one behind it by its address xor the key. Who has read
+         * a link makes the next one lead to a block in use. */
+        char *volatile second = malloc(40);
+        size_t step = second - small;
+        volatile uintptr_t *link = (uintptr_t *)(second + step);
+        *link ^= (uintptr_t)(second + 2 * step) ^ (uintptr_t)small;
+        for (int i = 0; i < 3; i++)
+            if (malloc(40) == small) puts("a block in use was handed out");
     } else if (!strcmp(kind, "interior")) {
         free(small + 16);
     } else if (!strcmp(kind, "late-double")) {
