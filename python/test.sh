@@ -12,6 +12,7 @@ python3 -m venv "$folder/venv"
 # From elsewhere, so that the installed module is tested and not the one in this folder.
 cp -r tests ../docs/python.ipynb "$folder"
 cd "$folder"
+ls venv/lib/python3*/site-packages/freehold-*.dist-info/licenses/licences/THIRD-PARTY >/dev/null
 venv/bin/python -m pytest --quiet --no-header -p no:cacheprovider tests
 venv/bin/pip uninstall --quiet --yes freehold
 left=$(find venv -iname '*freehold*')

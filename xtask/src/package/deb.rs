@@ -8,7 +8,8 @@
 
 mod documents;
 
-use super::{licences, root, run_tool, target, wheel};
+use super::licences::{self, Product};
+use super::{root, run_tool, target, wheel};
 use anyhow::{Context, Result};
 use documents::Revision;
 use std::fs;
@@ -127,7 +128,7 @@ fn fill_command(folder: &Path) -> Result<()> {
         let completions = Command::new(&command).args(["completions", shell]).output()?;
         put(&folder.join("usr/share").join(file), &String::from_utf8(completions.stdout)?)?;
     }
-    put(&folder.join("usr/share/doc/freehold/THIRD-PARTY"), &licences::text()?)
+    third_party("freehold", folder, Product::Command)
 }
 
 fn fill_library(folder: &Path) -> Result<()> {
@@ -137,7 +138,8 @@ fn fill_library(folder: &Path) -> Result<()> {
         Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(library),
     )?;
     put(&folder.join("DEBIAN/shlibs"), "libfreehold 1 libfreehold1\n")?;
-    put(&folder.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")
+    put(&folder.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
+    third_party("libfreehold1", folder, Product::Library)
 }
 
 /// All that the installer installs but the library itself.
@@ -156,7 +158,13 @@ fn fill_development(folder: &Path) -> Result<()> {
     }
     let strip = ["--strip-debug", "--enable-deterministic-archives"];
     run_tool(Command::new("strip").args(strip).arg(folder.join(&lib).join("libfreehold.a")))?;
-    Ok(std::os::unix::fs::symlink("libfreehold.so.1", folder.join(&lib).join("libfreehold.so"))?)
+    std::os::unix::fs::symlink("libfreehold.so.1", folder.join(&lib).join("libfreehold.so"))?;
+    third_party("libfreehold-dev", folder, Product::Library)
+}
+
+fn third_party(package: &str, folder: &Path, product: Product) -> Result<()> {
+    let file = folder.join("usr/share/doc").join(package).join("THIRD-PARTY");
+    put(&file, &licences::text(product)?)
 }
 
 /// What the project's own installer installs under `/usr`.

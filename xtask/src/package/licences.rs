@@ -1,4 +1,5 @@
-//! What the command is made of besides our own code, and under which licences: a text for every package.
+//! What the command, or the library, is made of besides our own code, and under which licences: a text for every package. (Other
+//! tools for it want templates, and ask for one licence of several; packages only need what crates say, and their texts.)
 
 use super::root;
 use anyhow::{Context, Result, bail};
@@ -7,8 +8,17 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::process::Command;
 
-/// The crates that the command links, with version and licence, and the texts that they come with.
-pub fn text() -> Result<String> {
+/// What a package contains.
+#[derive(Clone, Copy)]
+pub enum Product {
+    /// The command, and with it the libraries that it preloads.
+    Command,
+    /// libfreehold.
+    Library,
+}
+
+/// The crates that a product links, with version and licence, and the texts that they come with.
+pub fn text(product: Product) -> Result<String> {
     let arguments = ["metadata", "--format-version=1", "--locked", "--filter-platform"];
     let output = Command::new(env!("CARGO"))
         .args(arguments)
@@ -20,8 +30,13 @@ pub fn text() -> Result<String> {
         bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     }
     let found: Value = serde_json::from_slice(&output.stdout)?;
-    let linked = linked(&found)?;
-    let mut text = String::from("The freehold command contains these crates.\n");
+    let (name, start) = match product {
+        Product::Command => ("The freehold command", "crates/cli#"),
+        Product::Library => ("libfreehold", "crates/capi#"),
+    };
+    let linked = linked(&found, start)?;
+    let mut text =
+        format!("{name} contains these crates, and Rust's standard library (MIT OR Apache-2.0).\n");
     for package in found["packages"].as_array().into_iter().flatten() {
         let id = package["id"].as_str().unwrap_or_default();
         if package["source"].is_null() || !linked.contains(id) {
@@ -35,12 +50,12 @@ pub fn text() -> Result<String> {
     Ok(text)
 }
 
-/// Everything reached from the command by dependencies that are not for tests alone.
-fn linked(metadata: &Value) -> Result<BTreeSet<&str>> {
+/// Everything reached from the crate whose number contains `start` by dependencies that are not for tests alone.
+fn linked<'a>(metadata: &'a Value, start: &str) -> Result<BTreeSet<&'a str>> {
     let nodes = metadata["resolve"]["nodes"].as_array().context("cargo metadata has nodes")?;
     let id = |node: &Value| node["id"].as_str().unwrap_or_default().to_owned();
-    let command = nodes.iter().find(|node| id(node).contains("crates/cli#"));
-    let mut waiting = vec![command.context("the command is a crate")?];
+    let first = nodes.iter().find(|node| id(node).contains(start));
+    let mut waiting = vec![first.context("the product is a crate")?];
     let mut seen = BTreeSet::new();
     while let Some(node) = waiting.pop() {
         if !seen.insert(node["id"].as_str().unwrap_or_default()) {
