@@ -238,7 +238,7 @@ impl Page<'_> {
     fn ablations(&self, out: &mut String) {
         out.push_str(
             "<h2 id=\"ablations\">One thing changed</h2><p>The thesis prints no threshold of its task. One number was fitted \
-             to its c: how full a bank may be that is emptied. \
+             to its c, with files whose pages move: how full a bank may be that is emptied. \
              Bytes copied for each switched off are how full those banks were on average: with 30 % they cannot be the 0.43 that \
              the thesis prints, with 90 % they are what the rows below show. The occasions that it tried and rejected (exits, dropped \
              caches, unmaps) and a zone for movable pages are here with what they cost.</p>",

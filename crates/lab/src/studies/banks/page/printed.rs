@@ -116,8 +116,8 @@ pub fn differences(results: &Results, out: &mut String) {
     let points = [
         "Workloads are synthetic: processes, page cache, kernel pages, builds and file storms, with the footprint held within \
          the printed bounds. Their means were set by table 5.2's optimum before any policy was run.",
-        "The thesis prints no threshold of its migration task. One was fitted to its two c; the bytes copied, the maxima, \
-         interleaving and the small machine are predictions.",
+        "The thesis prints no threshold of its migration task. One was fitted to its two c, with files in tmpfs, whose pages \
+         move; with files in ramfs that of medium does not come out. The bytes copied, the maxima, interleaving and the small machine are predictions.",
         "A zone for 32-bit devices is left out: with interleaving its banks would be tied to another zone's.",
         "Recorded streams: kernel events as text, by --trace. trace-cmd's binary file goes through trace-cmd report.",
         "Of chapter 6, kernbench, filebench, PARSEC, AIM9 and lmbench need a patched kernel and are not reproduced. Its claim, no \

@@ -61,7 +61,7 @@ fn row(verdict: &Verdict) -> Vec<Cell> {
 /// Every figure of the text and of tables 1.1, 1.2, 5.1 and 5.2.
 pub fn verdicts(results: &Results, command: &str, out: &mut String) {
     out.push_str(
-        "<h2 id=\"verdicts\">Every printed figure, and what became of it</h2><p>Fitted: settings were chosen by it, or it is one; \
+        "<h2 id=\"verdicts\">Every printed figure, and what became of it</h2><p>Fitted: settings were chosen by it, and it still comes out, or it is one; \
          computed: arithmetic on the thesis's own numbers, or of other memory than its. Neither is counted. A prediction holds when all of its 95 % interval over seeds lies within 10 % of the printed number, or within \
          the printed bounds; fails when all of it lies outside; else, or where this machine cannot know, it is undecidable.</p>",
     );
