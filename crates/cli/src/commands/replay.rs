@@ -143,8 +143,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         write_json(&mut io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
-        let seconds = found.document.trace.seconds;
-        let answer = Answer::of_comparison(None, &found.document.results, seconds);
+        let answer = Answer::of_comparison(None, &found.document);
         print(&found.document, path, &answer).context("cannot print")?;
     }
     if let Some(output) = output {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn page_of(document: &Document, map: &HeatMap) -> String {
-    let answer = Answer::of_comparison(None, &document.results, document.trace.seconds);
+    let answer = Answer::of_comparison(None, document);
     Story {
         document,
         circumstances: &samples::circumstances(),
