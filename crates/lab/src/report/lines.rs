@@ -467,7 +467,7 @@ mod tests {
             ground: None,
             series: series(n),
         };
-        assert_eq!(chart(6).draw().matches("<svg").count(), 1);
-        assert_eq!(chart(7).draw().matches("<svg").count(), 7);
+        assert_eq!(chart(6).draw().matches("role=\"img\"").count(), 1);
+        assert_eq!(chart(7).draw().matches("<h4>").count(), 7);
     }
 }
