@@ -55,7 +55,7 @@ fn of_many_sites(folder: &std::path::Path) -> Sites {
     let mut stacks = Stacks::default();
     let app = stacks.add_module(Module { path: "/opt/app".into(), build_id: String::new() });
     let mut frame = |function: String, line: u32| {
-        let file = Some(format!("/home/someone/app/source/part_{}/unit_{line}.cc", line % 40));
+        let file = Some(format!("/build/of/the/app/source/part_{}/unit_{line}.cc", line % 40));
         let call = Call { function, file, line: Some(line) };
         stacks.add_frame(Frame {
             module: Some(app),
