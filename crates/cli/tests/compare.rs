@@ -106,7 +106,63 @@ fn a_program_that_the_recorder_cannot_see_is_a_clear_error() {
     assert_eq!(desk.names(), ["idle", "idle.c"]);
 }
 
+/// A library that defines malloc, and is glibc's in all but its name.
+const MALLOC_OF_ITS_OWN: &str = "
+#include <stddef.h>
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
+void *malloc(size_t n) { return __libc_malloc(n); }
+void *calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+void free(void *p) { __libc_free(p); }
+void *memalign(size_t a, size_t n) { return __libc_memalign(a, n); }
+void *aligned_alloc(size_t a, size_t n) { return __libc_memalign(a, n); }
+void *valloc(size_t n) { return __libc_memalign(4096, n); }
+void *pvalloc(size_t n) { return __libc_memalign(4096, (n + 4095) & ~4095ul); }
+int posix_memalign(void **p, size_t a, size_t n) { *p = __libc_memalign(a, n); return *p ? 0 : 12; }
+";
+const OF_THAT_MALLOC: &str = "
+#include <stdlib.h>
+void *volatile last;
+int main(void) {
+  for (int i = 0; i < 20000; i++) { free(last); last = malloc(100 + i % 50); }
+  return 0;
+}
+";
+
+/// What is advised is judged against the malloc that the program has, be it linked or preloaded.
+fn a_program_that_brings_its_malloc_is_not_told_to_keep_another() {
+    let desk = Desk::new();
+    fs::write(desk.path("mine.c"), MALLOC_OF_ITS_OWN).unwrap();
+    fs::write(desk.path("program.c"), OF_THAT_MALLOC).unwrap();
+    let compile = |words: &str| {
+        let mut cc = Command::new("cc");
+        let status = cc.current_dir(desk.folder.path()).args(words.split(' ')).status();
+        assert!(status.unwrap().success(), "{words}");
+    };
+    compile("-shared -fPIC -fno-builtin -o libmine.so mine.c");
+    compile("-fno-builtin -o program program.c -Wl,--no-as-needed -L. -lmine -Wl,-rpath,$ORIGIN");
+    let advice = |on: &str| {
+        let output = desk.compare_on(on, &["--runs", "2", "--", "./program"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let unmeasured = advice("glibc,good-fit");
+    assert!(
+        unmeasured.contains("The program brings libmine.so, which was not measured"),
+        "{unmeasured}"
+    );
+    assert!(!unmeasured.contains("Keep glibc"), "{unmeasured}");
+    let measured = advice("glibc,./libmine.so");
+    let is_judged = ["Keep ./libmine.so", "instead of ./libmine.so"]
+        .iter()
+        .any(|words| measured.contains(words));
+    assert!(is_judged, "{measured}");
+}
+
 freehold_testkit::trials! {
+    a_program_that_brings_its_malloc_is_not_told_to_keep_another,
     a_program_passes_through_and_is_compared,
     a_program_that_fails_is_compared_with_a_warning,
     a_program_that_is_not_there_gives_the_shell_s_code,

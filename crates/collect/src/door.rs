@@ -201,13 +201,17 @@ impl Door {
             }
         }
         let _ = self.watch.send(Told::Began(number, pid));
+        // A child has its parent's, whose map was read already.
+        let malloc = if begins == Begin::Fork { None } else { file_at(pid, hello.malloc) };
+        let malloc = malloc.unwrap_or_default();
         let fact = FactWriter::default()
             .number(begins as u64)
             .number(u64::from(parent.unwrap_or(NOBODY)))
             .number(u64::from(hello.thread))
             .number(hello.tick)
             .number(pid as u64)
-            .texts(&command_of(pid));
+            .texts(&command_of(pid))
+            .text(&malloc);
         Message::Process(number, fact, set)
     }
 
@@ -254,6 +258,20 @@ pub fn command_of(pid: i32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     text.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The file whose mapping holds the address.
+fn file_at(pid: i32, address: u64) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    text.lines().find_map(|line| {
+        // `start-end perms offset device inode name`.
+        let mut words = line.splitn(6, ' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).unwrap_or(0));
+        let name = words.nth(4)?.trim();
+        let name = name.strip_suffix(" (deleted)").unwrap_or(name);
+        ((start..end).contains(&address) && name.starts_with('/')).then(|| name.to_owned())
+    })
 }
 
 /// A field of `/proc/PID/stat`, numbered from 1 as in proc(5); only those after the name.

@@ -70,6 +70,10 @@ pub fn parse(text: &str) -> Option<Vec<Row>> {
             continue;
         }
         let mut row = head(line)?;
+        // The kernel tells the map in pieces, and a mapping that grew in between again: the later word counts.
+        while all.last().is_some_and(|last| last.end > row.start) {
+            all.pop();
+        }
         if row.is_file() {
             file = (row.end, row.name.clone());
         } else if row.name.is_empty() && row.start == file.0 && row.mapped <= MOST_ZEROED {
@@ -219,6 +223,15 @@ Rss:                   0 kB
         assert_eq!((rows[1].swapped, rows[1].huge, rows[2].pool), (8 << 10, 64 << 10, 2 << 20));
         let fact = write(FactWriter::default(), &rows);
         assert_eq!(read(&mut FactReader(fact.bytes())).unwrap(), rows);
+    }
+
+    /// Seen in `/proc/PID/smaps` of a heap that grew while it was read.
+    #[test]
+    fn a_mapping_that_is_told_twice_counts_once() {
+        let again =
+            "563bd3000000-563bd3200000 rw-p 00000000 00:00 0 [heap]\nRss: 120 kB\n7f0000000000-";
+        let rows = parse(&TEXT.replacen("7f0000000000-", again, 1)).unwrap();
+        assert_eq!((rows.len(), rows[1].mapped, rows[1].resident), (3, 2 << 20, 120 << 10));
     }
 
     #[test]

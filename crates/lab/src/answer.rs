@@ -13,7 +13,7 @@ mod tried;
 use crate::human;
 use crate::profile::Figures;
 use crate::resident::WhatThereIs;
-use crate::results::{Kind, Outcome};
+use crate::results::{Document, Kind};
 use crate::sites::{Measure, Site, Sites};
 use crate::trial::Trial;
 use serde::Serialize;
@@ -105,16 +105,13 @@ impl Answer {
     }
 
     /// About a program and what it was replayed on. `program` is none where the program itself was not looked at.
-    pub fn of_comparison(
-        program: Option<Program<'_>>,
-        outcomes: &[Outcome],
-        seconds: f64,
-    ) -> Answer {
+    pub fn of_comparison(program: Option<Program<'_>>, document: &Document) -> Answer {
+        let (outcomes, malloc) = (&document.results, document.trace.malloc.as_deref());
         let mut answer = match program {
             None => Answer::default(),
             Some(program) => {
                 let mut answer = Answer::of_program(program);
-                answer.there.extend(choice::resident(outcomes));
+                answer.there.extend(choice::resident(outcomes, malloc));
                 // Where allocators were measured, their sentence says whether to keep.
                 if outcomes.iter().any(|outcome| outcome.kind == Kind::Allocator) {
                     answer.todo.retain(|sentence| *sentence != keep_sites());
@@ -122,7 +119,7 @@ impl Answer {
                 answer
             }
         };
-        answer.todo.extend(choice::decide(outcomes, seconds));
+        answer.todo.extend(choice::decide(outcomes, document.trace.seconds, malloc));
         answer
     }
 

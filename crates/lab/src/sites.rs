@@ -194,6 +194,27 @@ impl SitesOf {
     }
 }
 
+/// What the sites of a trace's call stacks are called.
+pub struct SiteNames {
+    sites: SitesOf,
+    names: Vec<String>,
+}
+
+impl SiteNames {
+    /// All of them.
+    pub fn new(stacks: &Stacks) -> SiteNames {
+        let sites = SitesOf::new(stacks);
+        let names = (0..sites.0.sites() as u32).map(|number| sites.text(number)).collect();
+        SiteNames { sites, names }
+    }
+
+    /// The function and line to which a stack belongs; none without a stack.
+    pub fn of(&self, stack: StackId) -> Option<&str> {
+        let site = self.sites.of(stack);
+        (site != 0).then(|| self.names[site as usize].as_str())
+    }
+}
+
 /// Looks for the sites of a process. `None` when `stop` was raised.
 ///
 /// # Errors

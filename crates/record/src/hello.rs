@@ -51,6 +51,8 @@ pub struct Hello {
     pub zero: u32,
     /// When the fork was called, or when the process began.
     pub tick: u64,
+    /// Where the malloc begins that the program would have without us; 0 where that is not known.
+    pub malloc: u64,
 }
 
 /// No process, no thread.
@@ -85,7 +87,7 @@ pub const CLOCK_TSC: u32 = 0;
 /// Ticks are nanoseconds of `CLOCK_MONOTONIC`.
 pub const CLOCK_MONOTONIC: u32 = 1;
 
-const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 16);
+const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 16);
 
 impl Hello {
     /// A message with magic and layout filled in.
@@ -96,7 +98,7 @@ impl Hello {
         thread: u32,
         tick: u64,
     ) -> Self {
-        Hello { magic: MAGIC, layout: LAYOUT, key, what, process, thread, zero: 0, tick }
+        Hello { magic: MAGIC, layout: LAYOUT, key, what, process, thread, zero: 0, tick, malloc: 0 }
     }
 
     /// The message as bytes.
@@ -173,6 +175,7 @@ mod tests {
     #[test]
     fn messages_survive_the_way() {
         let hello = Hello::new([7; KEY_BYTES], FORK, 3, NOBODY, u64::MAX - 1);
+        let hello = Hello { malloc: u64::MAX - 2, ..hello };
         assert_eq!(Hello::from_bytes(hello.to_bytes()), hello);
         let welcome = Welcome { magic: MAGIC, process: 9, clock: CLOCK_MONOTONIC, stacks: 2 };
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), welcome);

@@ -29,7 +29,7 @@ pub const HEAD_BYTES: usize = 4096;
 /// Bytes of a ring set.
 pub const SET_BYTES: usize = HEAD_BYTES + RINGS * SLOTS * size_of::<Packed>();
 /// Changes whenever the layout, the events or the messages do.
-pub const LAYOUT: u32 = 4;
+pub const LAYOUT: u32 = 5;
 
 /// Words for the whole set, and its ring heads.
 #[repr(C, align(4096))]

@@ -1,7 +1,7 @@
 //! A trace in the formats of others: CSV, Parquet; by call stack: pprof, collapsed stacks, speedscope; both: heaptrack.
 //!
 //! Invariant: streaming; memory is a batch of rows (CSV, Parquet), or the live objects and the stacks that differ.
-//! CSV and Parquet have the same columns, see [`row`].
+//! CSV and Parquet have the same columns, see [`row`]; Parquet has the site, too.
 
 mod csv;
 mod flame;
@@ -16,7 +16,7 @@ pub use csv::csv;
 pub use flame::{collapsed, speedscope};
 pub use heaptrack::heaptrack;
 #[cfg(feature = "parquet")]
-pub use parquet::parquet;
+pub use parquet::{SiteOf, parquet};
 pub use pprof::pprof;
 
 use crate::error::ReadError;

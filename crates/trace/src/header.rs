@@ -80,6 +80,9 @@ pub struct ProcessInfo {
     /// of their own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
+    /// The file of the malloc that the program used, as the kernel names it; empty where unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub malloc: String,
     /// Most bytes asked for that were alive at once; none where the writer did not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,

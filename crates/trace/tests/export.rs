@@ -48,11 +48,12 @@ fn parquet_reads_back() {
     let mut file = tempfile::tempfile().unwrap();
     let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
     let mut records = trace.records().unwrap();
-    export::parquet(trace.header(), &mut records, trace.events(), &mut file, &mut control).unwrap();
+    let nobody = |_| None;
+    export::parquet(trace.header(), &mut records, 23, &nobody, &mut file, &mut control).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     let columns = reader.metadata().file_metadata().schema_descr().columns().to_vec();
     let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
-    assert_eq!(names, row::COLUMNS);
+    assert_eq!(names, [&row::COLUMNS[..], &["site"]].concat());
     let rows: Vec<String> =
         reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
     assert_eq!(rows.len() as u64, trace.events());
@@ -124,7 +125,7 @@ fn a_full_disk_is_an_error_of_every_format() {
     let head = trace.header();
     is_full(heaptrack(head, &[], &bare, &mut records(), 23, &mut Full(10), &mut control));
     #[cfg(feature = "parquet")]
-    is_full(export::parquet(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
+    is_full(export::parquet(head, &mut records(), 23, &|_| None, &mut Full(100), &mut control));
 }
 
 /// main → grow, 100 B twice, of which one is freed; and something without a stack.
@@ -152,6 +153,32 @@ fn stacked(folder: &Path) -> Trace {
     writer.stacks(&stacks).unwrap();
     writer.finish().unwrap();
     Trace::open(&path).unwrap()
+}
+
+/// The column of sites is a dictionary: each name stands once in a row group.
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_has_the_sites_as_a_dictionary() {
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+    let folder = tempfile::tempdir().unwrap();
+    let trace = stacked(folder.path());
+    let mut file = tempfile::tempfile().unwrap();
+    let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
+    let mut records = trace.records().unwrap();
+    let site_of = |stack| (stack != StackId::NONE).then_some("grow (app.c:8)");
+    export::parquet(trace.header(), &mut records, 4, &site_of, &mut file, &mut control).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    assert!(reader.metadata().row_group(0).column(14).dictionary_page_offset().is_some());
+    let site = |row: ::parquet::record::Row| match row.get_column_iter().nth(14) {
+        Some((_, Field::Str(site))) => Some(site.clone()),
+        _ => None,
+    };
+    let sites: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| site(row.unwrap())).collect();
+    let grow = Some("grow (app.c:8)".to_owned());
+    // Two of a site, one freed, one without a stack: by time, frees first.
+    assert_eq!(sites.iter().filter(|site| **site == grow).count(), 2, "{sites:?}");
+    assert_eq!(sites.iter().filter(|site| site.is_none()).count(), 2, "{sites:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use freehold_lab::profile::{self, Figures};
 use freehold_lab::real::{self, Allocator, INSTALL_HELP};
 use freehold_lab::report::{HeatMap, Story};
 use freehold_lab::resident::{self, WhatThereIs};
-use freehold_lab::results::{Document, Held, Output, ProcessFacts, write_json};
+use freehold_lab::results::{Held, Output, ProcessFacts, write_json};
 use freehold_lab::selection::Selection;
 use freehold_lab::simulate;
 use freehold_lab::sites::{self, Sites};
@@ -266,7 +266,10 @@ fn try_advice(
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Tried>>> {
     let mut tried = Vec::new();
-    let Some(before) = answer::usual_of(&found.document.results) else { return Ok(Some(tried)) };
+    let malloc = found.document.trace.malloc.as_deref();
+    let Some(before) = answer::usual_of(&found.document.results, malloc) else {
+        return Ok(Some(tried));
+    };
     let mut allocators = selection.allocators.iter();
     let usual = allocators.find(|allocator| allocator.name == before.name).cloned();
     let selection = Selection { allocators: usual.into_iter().collect(), ..Selection::default() };
@@ -280,7 +283,7 @@ fn try_advice(
         let changed = Trace::open(&path)?;
         let found = replay::replay(&changed, &selection, how, Settings::default(), interrupted)?;
         let Some(found) = found else { return Ok(None) };
-        if let Some(after) = answer::usual_of(&found.document.results) {
+        if let Some(after) = answer::usual_of(&found.document.results, malloc) {
             tried.push(Tried { trial, before: before.clone(), after: after.clone(), apart });
         }
     }
@@ -288,7 +291,8 @@ fn try_advice(
 }
 
 fn answer_of(trace: &Trace, examined: &Examined) -> Answer {
-    let Document { trace: facts, results, .. } = &examined.found.document;
+    let document = &examined.found.document;
+    let facts = &document.trace;
     let judged = facts.processes.iter().find(|process| process.process == facts.process);
     let name = judged.map_or("?", ProcessFacts::name);
     let name = format!("{name} (process {} of {})", facts.process, facts.processes.len());
@@ -300,8 +304,8 @@ fn answer_of(trace: &Trace, examined: &Examined) -> Answer {
         ticks_are_events: trace.header().ticks_are_events,
         tried: &examined.tried,
     };
-    let mut answer = Answer::of_comparison(Some(program), results, facts.seconds);
-    answer.add_held(&examined.found.document.held);
+    let mut answer = Answer::of_comparison(Some(program), document);
+    answer.add_held(document);
     answer
 }
 

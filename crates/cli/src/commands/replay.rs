@@ -70,7 +70,8 @@ pub struct How {
     /// has four times the peak of live bytes.
     #[arg(long, value_name = "BYTES", value_parser = ui::bytes)]
     pub limit: Option<u64>,
-    /// Replay this process of the trace instead of the one with the most memory of malloc at once.
+    /// Replay this process of the trace instead of the one with the most memory of malloc at once. A replay is of one
+    /// process; what all of them add up to, `freehold info --process all` says.
     #[arg(long, value_name = "N")]
     pub process: Option<u32>,
     /// Timing runs of each allocator; by default 2 to 5, fewer for longer traces.
@@ -143,8 +144,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         write_json(&mut io::stdout().lock(), &found.document).context("cannot print")?;
     } else {
-        let seconds = found.document.trace.seconds;
-        let answer = Answer::of_comparison(None, &found.document.results, seconds);
+        let answer = Answer::of_comparison(None, &found.document);
         print(&found.document, path, &answer).context("cannot print")?;
     }
     if let Some(output) = output {

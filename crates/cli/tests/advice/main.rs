@@ -91,10 +91,11 @@ fn said(advice: &str, after: &str) -> (f64, f64) {
     (bytes(least), bytes(most))
 }
 
-/// What is said holds what happens, but for the tolerance.
+/// What is said holds what happens, but for the tolerance; and it is no wider than that on both sides.
 fn assert_holds((least, most): (f64, f64), before: f64, after: f64) {
     let saved = before - after;
     let tolerance = (saved * OF_SAVING).max(before * OF_PEAK);
+    assert!(most - least <= 2.0 * tolerance, "said {least} to {most}, which may be anything");
     assert!(
         least - tolerance <= saved && saved <= most + tolerance,
         "said {least} to {most}, saved {saved} of {before}"
@@ -144,6 +145,16 @@ fn another_allocator() {
     assert_holds(said, program.peak("program", None), followed);
 }
 
+/// Blocks of a cache line, aligned to it: glibc needs three times their bytes.
+fn another_allocator_for_aligned_blocks() {
+    let Some(jemalloc) = library("libjemalloc.so.2") else { return };
+    let Some(program) = Program::compile("aligned.c") else { return };
+    let advice = program.advice("glibc,jemalloc");
+    let said = said(&advice, "Use jemalloc instead of glibc: it saves ");
+    let followed = program.peak("program", Some(&jemalloc));
+    assert_holds(said, program.peak("program", None), followed);
+}
+
 /// Told to stay with what it has; and another allocator does not make it smaller by what counts as a saving.
 fn assert_kept(name: &'static str) {
     let Some(jemalloc) = library("libjemalloc.so.2") else { return };
@@ -170,6 +181,7 @@ freehold_testkit::trials!(
     room_from_the_beginning,
     a_region_of_its_own,
     another_allocator,
+    another_allocator_for_aligned_blocks,
     of_a_tree_nothing_is_to_be_saved,
     of_matrices_nothing_is_to_be_saved,
     of_tables_that_are_sized_once_nothing_is_to_be_saved,

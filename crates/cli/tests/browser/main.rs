@@ -1,11 +1,15 @@
 //! The pages that the command writes, in a real browser: no console message, no request, no sideways scrolling on
-//! a phone, what became of a claim in sight without scrolling its table, readable in both colour schemes. Ignored, and counted so, where there is no Chromium.
+//! a phone, what became of a claim in sight without scrolling its table, readable in both colour schemes, what to do on the first screen. Ignored, and counted so, where there is no Chromium.
 
 mod watch;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use watch::{browser, look};
+use watch::{Seen, browser, look};
+
+/// The width of a phone, and of a desk with the height of its screen.
+const PHONE: u32 = 360;
+const DESK: (u32, u32) = (1280, 800);
 
 /// How much a page must show: pixels of height, drawings, verdicts.
 struct Full {
@@ -15,15 +19,15 @@ struct Full {
 }
 
 /// Makes a page by the command (every word of `words` is one, `@` its folder), and looks at it on a phone and on a
-/// desk, in light and dark. Where keys alone lead in its graph of call stacks.
-fn is_sound(words: &[&str], page: &str, full: &Full) -> Vec<String> {
-    let Some(browser) = browser() else { return Vec::new() };
+/// desk, in light and dark. What was seen at last; none without a browser.
+fn is_sound(words: &[&str], page: &str, full: &Full) -> Option<Seen> {
+    let browser = browser()?;
     let folder = tempfile::tempdir().unwrap();
     freehold(folder.path(), words);
     let made = folder.path().join(page);
     std::fs::rename(&made, folder.path().join("page.html")).unwrap();
-    let (mut grounds, mut keys) = (Vec::new(), Vec::new());
-    for (width, dark) in [(360, false), (360, true), (1200, true)] {
+    let (mut grounds, mut last) = (Vec::new(), None);
+    for (width, dark) in [(PHONE, false), (PHONE, true), (DESK.0, true), (DESK.0, false)] {
         let seen = look(&browser, folder.path(), width, dark);
         assert!(seen.console.is_empty(), "the console says {:?}", seen.console);
         assert!(seen.requests.is_empty(), "the page asks for {:?}", seen.requests);
@@ -39,12 +43,21 @@ fn is_sound(words: &[&str], page: &str, full: &Full) -> Vec<String> {
         );
         assert!(seen.contrast >= 4.5, "contrast {} of {}", seen.contrast, seen.faintest);
         assert!(seen.least >= 12.0, "text of {} px", seen.least);
-        grounds.push(seen.page);
-        keys = seen.keys;
+        let is_in_sight = seen.third_ends <= f64::from(width);
+        assert!(is_in_sight, "at {width} px the peak memory ends at {}", seen.third_ends);
+        grounds.push(seen.page.clone());
+        last = Some(seen);
     }
     assert_ne!(grounds[0], grounds[1], "dark is not light");
-    assert_eq!(grounds[1], grounds[2]);
-    keys
+    assert_eq!([&grounds[0], &grounds[1]], [&grounds[3], &grounds[2]]);
+    last
+}
+
+/// What to do is said on the first screen of a desk.
+fn assert_first_screen(seen: &Seen) {
+    assert!(!seen.todo.is_empty(), "nothing is to be done: {seen:?}");
+    let most = f64::from(DESK.1);
+    assert!(seen.todo_ends <= most, "{:?} ends at {} px", seen.todo, seen.todo_ends);
 }
 
 fn run(folder: &Path, words: &[&str]) -> Output {
@@ -70,14 +83,35 @@ fn a_comparison() {
     let program = "for n in $(seq 3000); do x=\"$x$n\"; done";
     let words =
         ["compare", "-o", "made.html", "--on", on, "--", "sh", "-c", program, "<room & box>"];
-    let keys = is_sound(&words, "made.html", &Full { tall: 3000, drawn: 6, verdicts: 0 });
-    let [stops, all, first, up, again, inside, out] = keys.as_slice() else {
-        assert!(keys.is_empty(), "no keys, for there is no browser: {keys:?}");
-        return;
+    let full = Full { tall: 3000, drawn: 6, verdicts: 0 };
+    let Some(seen) = is_sound(&words, "made.html", &full) else { return };
+    assert_first_screen(&seen);
+    assert!(seen.third_ends > 0.0, "the table of allocators is there");
+    let [stops, all, first, up, again, inside, out] = seen.keys.as_slice() else {
+        panic!("{seen:?}")
     };
     assert_eq!((stops.as_str(), all.as_str()), ("1", "all at the peak"), "tab stops once");
     assert_ne!(first, all, "down leads to a function");
     assert_eq!((up, again, inside, out), (all, first, first, all), "up, down, into it, out");
+}
+
+/// A program with a defect: its line stands on the first screen, and the many policies can be laid over one another.
+fn a_defect() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/defects/programs/leak.c");
+    let program = folder.path().join("program");
+    let built = Command::new("cc").arg("-g").arg("-o").args([&program, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return freehold_testkit::skip("there is no C compiler `cc`");
+    }
+    let lines = std::fs::read_to_string(source).unwrap();
+    let line = lines.lines().position(|line| line.contains("the defect")).unwrap() + 1;
+    let words = ["compare", "-o", "made.html", "--on", "glibc,policies", "--"];
+    let full = Full { tall: 3000, drawn: 6, verdicts: 0 };
+    let words = [&words[..], &[program.to_str().unwrap()]].concat();
+    let Some(seen) = is_sound(&words, "made.html", &full) else { return };
+    assert_first_screen(&seen);
+    assert!(seen.todo.contains(&format!("leak.c:{line}")), "{}", seen.todo);
 }
 
 fn study_dmrt() {
@@ -165,6 +199,7 @@ fn study_tlb() {
 
 freehold_testkit::trials! {
     a_comparison,
+    a_defect,
     study_dmrt,
     study_banks,
     study_mesh,

@@ -42,6 +42,11 @@ document.getElementById('page').addEventListener('load', event => {
     verdicts += 1;
     farthest = Math.max(farthest, cell.getBoundingClientRect().right);
   }
+  // The first sentence of what to do, and on a phone the first figures of the table.
+  const heading = [...page.querySelectorAll('.answer dt')].find(dt => dt.textContent === 'What to do');
+  const todo = heading && heading.nextElementSibling;
+  const thirds = [...page.querySelectorAll('#ranking-allocators tbody tr > :nth-child(3)')]
+    .map(cell => cell.getBoundingClientRect().right);
   // By keys alone: down to the first function and the next, back up, into it, and out again.
   const flame = page.getElementById('flame'), keys = [];
   if (flame) {
@@ -62,7 +67,9 @@ document.getElementById('page').addEventListener('load', event => {
   document.getElementById('seen').textContent = JSON.stringify({
     width: root.clientWidth, needs: root.scrollWidth, tall: root.scrollHeight, drawn,
     requests: view.performance.getEntriesByType('resource').map(entry => entry.name),
-    page: view.getComputedStyle(page.body).backgroundColor, contrast: worst, faintest, least, verdicts, farthest, keys });
+    page: view.getComputedStyle(page.body).backgroundColor, contrast: worst, faintest, least, verdicts, farthest, keys,
+    todo: todo ? todo.textContent : '', todo_ends: todo ? todo.getBoundingClientRect().bottom : 0,
+    third_ends: Math.max(0, ...thirds) });
 });
 </script>"#;
 
@@ -83,6 +90,11 @@ pub struct Seen {
     pub farthest: f64,
     /// Where keys alone lead in the graph of call stacks, if there is one.
     pub keys: Vec<String>,
+    /// What to do first, if the page says so, and where that ends.
+    pub todo: String,
+    pub todo_ends: f64,
+    /// Where the third column of the table of allocators ends, if there is one.
+    pub third_ends: f64,
     #[serde(skip)]
     pub console: Vec<String>,
 }

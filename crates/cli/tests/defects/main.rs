@@ -139,6 +139,10 @@ fn memory_of_threads_that_ended() {
 #[test]
 fn long_lived_blocks_that_hold_pages() {
     assert_named("pinned.c", "Allocate apart, in a region of its own, what open_session");
+    let Some(program) = Program::compile("pinned.c") else { return };
+    let page = succeeded(freehold().arg("info").arg(program.record()).output().unwrap());
+    let (_, list) = page.split_once("Who keeps pages: ").unwrap_or_else(|| panic!("{page}"));
+    assert!(list.lines().nth(1).unwrap().contains(&program.defect()), "{list}");
 }
 
 #[test]
@@ -276,8 +280,18 @@ fn the_page_of_columns_is_complete() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/columns.md");
     let page = std::fs::read_to_string(page).unwrap();
     let words: Vec<&str> = page.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
-    for column in freehold_trace::export::row::COLUMNS {
-        assert!(words.contains(&column), "{column}");
+    for column in freehold_trace::export::row::COLUMNS.iter().chain(&["site"]) {
+        assert!(words.contains(column), "{column}");
+    }
+    // Of an outcome every field has its row: that of a group, or its own.
+    let outcome = serde_json::to_value(freehold_lab::results::Outcome::default()).unwrap();
+    let (_, rows) = page.split_once("## A row an outcome").unwrap();
+    for field in outcome.as_object().unwrap().keys() {
+        let has = |row: &str| {
+            let names = row.split('|').nth(1).unwrap_or("");
+            names.split(',').any(|name| name.trim() == field)
+        };
+        assert!(rows.lines().any(has), "{field}");
     }
     let Some(program) = Program::compile("leak.c") else { return };
     let json =

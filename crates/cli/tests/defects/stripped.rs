@@ -70,6 +70,7 @@ fn write_named(path: &Path) {
     let process = ProcessInfo {
         command: vec!["./secret-program".into(), "secret-argument".into()],
         title: "secret-title".into(),
+        malloc: "/secret-malloc".into(),
         peak_bytes: Some(24),
         peak_resident: Some(4096),
         high_water: Some(8192),

@@ -35,6 +35,8 @@ fn stays_in_use(library: &str) {
     recorded.assert_clean();
     assert!(recorded.stdout().contains(stem), "{library} is beneath");
     let seen = recorded.seen();
+    let malloc = &seen.trace.processes()[0].malloc;
+    assert!(malloc.contains(stem), "{library} is known to be beneath: {malloc}");
     let made = seen.requests().iter().filter(|request| request.size == 5301).count();
     assert_eq!(made, 100, "{library}");
     let is_resized =

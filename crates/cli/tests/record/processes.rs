@@ -31,6 +31,7 @@ fn a_forked_child_frees_what_it_inherited() {
     let seen = recorded.seen();
     let child = &seen.trace.processes()[1];
     assert_eq!((child.begins, child.parent), (Begin::Fork, Some(ProcessId(0))));
+    assert!(child.malloc.ends_with("/libc.so.6"), "it has its parent's: {}", child.malloc);
     assert!(child.inherited_objects >= 3, "{}", child.inherited_objects);
     assert!(child.inherited_bytes >= 4001 + 4002 + 4003);
     assert_eq!(seen.count(1, |event| matches!(event, Event::Inherit { .. })), 2);

@@ -121,6 +121,9 @@ impl Plan {
         let tick = fact.number()?;
         let os_pid = fact.number()? as u32;
         let command = fact.texts()?;
+        // Spools of earlier recorders end here.
+        let told = fact.text().unwrap_or_default();
+        let malloc = if begins == 1 { self.malloc_of(parent) } else { told };
         let info = ProcessInfo {
             id: ProcessId(number),
             parent: self.processes.contains_key(&parent).then_some(ProcessId(parent)),
@@ -131,6 +134,7 @@ impl Plan {
             },
             os_pid,
             command,
+            malloc,
             ..ProcessInfo::default()
         };
         let forked_by = (forked_by != NOBODY).then_some(ThreadId(forked_by));
@@ -146,6 +150,11 @@ impl Plan {
             },
         );
         Some(())
+    }
+
+    /// A forked child has its parent's.
+    fn malloc_of(&self, parent: u32) -> String {
+        self.processes.get(&parent).map_or_else(String::new, |known| known.info.malloc.clone())
     }
 
     fn look(&mut self, number: u32, mut fact: FactReader<'_>, at: usize) -> Option<()> {

@@ -1,5 +1,8 @@
 //! Keep the allocator, or change it? And which policy did best, where policies were simulated.
 //!
+//! Judged against the malloc that the program used, which the recorder saw. If that was not among the measured ones, there is no advice to keep
+//! or to change it, only what others save beside glibc's. Of traces that do not say whose it was, glibc's is taken for it.
+//!
 //! Rules. Allocators are measured, so an advantage counts only where the runs of the two do not overlap, and only if it matters:
 //! [`LEAST_MEMORY`] of the memory and [`LEAST_BYTES`], or [`LEAST_TIME`] of the program's own time. Who loses on one side what
 //! it gains on the other is no better. "Fastest" is who is apart from every other. Policies are simulated and compared among
@@ -17,7 +20,7 @@ const LEAST_BYTES: f64 = 4194304.0;
 /// Least part of the time that the program took.
 const LEAST_TIME: f64 = 0.02;
 /// What programs use that choose nothing.
-pub(super) const USUAL: [&str; 2] = ["glibc", "system"];
+const USUAL: [&str; 2] = ["glibc", "system"];
 
 /// From the least to the most that runs gave.
 pub type Interval = (f64, f64);
@@ -66,6 +69,22 @@ impl<'a> Rival<'a> {
         self.by_memory != Ordering::Equal && self.by_memory == self.by_time.reverse()
     }
 
+    /// Of those that are so, the one that gains the largest parts of memory and time.
+    fn best<'r>(
+        rivals: &'r [Rival<'a>],
+        usual: &Outcome,
+        seconds: f64,
+        is_so: fn(&Rival<'a>) -> bool,
+    ) -> Option<&'r Rival<'a>> {
+        let gained = |by: Ordering, part: f64| if by.is_gt() { part } else { 0.0 };
+        let worth = |rival: &Rival<'_>| {
+            gained(rival.by_memory, rival.memory.0 / usual.peak_memory.max(1) as f64)
+                + gained(rival.by_time, rival.time.0 / seconds.max(1e-9))
+        };
+        let so = rivals.iter().filter(|rival| is_so(rival));
+        so.max_by(|a, b| worth(a).total_cmp(&worth(b)))
+    }
+
     /// "1.2 to 1.4 MiB (12 %) of memory and 0.1 to 0.2 s", each only where it is gained.
     pub(super) fn gains(&self, usual: &Outcome, seconds: f64) -> String {
         let memory = || {
@@ -106,18 +125,33 @@ fn whole(outcomes: &[Outcome], kind: Kind) -> Vec<&Outcome> {
     outcomes.iter().filter(whole).collect()
 }
 
-/// What was measured of the allocator that programs use that choose none.
-pub fn usual_of(outcomes: &[Outcome]) -> Option<&Outcome> {
-    usual(&whole(outcomes, Kind::Allocator))
+/// What was measured of the malloc that the program used (`malloc` is its file), or else of the one that stands for it.
+pub fn usual_of<'a>(outcomes: &'a [Outcome], malloc: Option<&str>) -> Option<&'a Outcome> {
+    let allocators = whole(outcomes, Kind::Allocator);
+    used(&allocators, malloc).or_else(|| used(&allocators, None))
 }
 
-fn usual<'a>(allocators: &[&'a Outcome]) -> Option<&'a Outcome> {
-    allocators.iter().copied().find(|outcome| USUAL.contains(&outcome.name.as_str()))
+/// What was measured of the malloc that the program used; where its file is unknown, of the one that programs use that choose none.
+fn used<'a>(allocators: &[&'a Outcome], malloc: Option<&str>) -> Option<&'a Outcome> {
+    let is_it = |outcome: &&Outcome| match malloc {
+        Some(path) => library(outcome) == Some(file(path)),
+        None => USUAL.contains(&outcome.name.as_str()),
+    };
+    allocators.iter().copied().find(is_it)
+}
+
+/// The file of the allocator's library; its version stands behind it.
+fn library(outcome: &Outcome) -> Option<&str> {
+    outcome.library.as_deref()?.split(' ').next()
+}
+
+fn file(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// How much memory the usual allocator needs for what the program has of malloc.
-pub(super) fn resident(outcomes: &[Outcome]) -> Option<Sentence> {
-    let usual = usual(&whole(outcomes, Kind::Allocator))?;
+pub(super) fn resident(outcomes: &[Outcome], malloc: Option<&str>) -> Option<Sentence> {
+    let usual = usual_of(outcomes, malloc)?;
     let over = usual.peak_memory as f64 / usual.peak_live.max(1) as f64 - 1.0;
     let more = match over > 0.0 {
         true => format!(", {} over it", human::percent(over)),
@@ -132,29 +166,47 @@ pub(super) fn resident(outcomes: &[Outcome]) -> Option<Sentence> {
     ]))
 }
 
-/// What to do about the allocator. `seconds` are those that the program took.
-pub fn decide(outcomes: &[Outcome], seconds: f64) -> Vec<Sentence> {
+/// What to do about the allocator. `seconds` are those that the program took, `malloc` is the file of the malloc that it used.
+pub fn decide(outcomes: &[Outcome], seconds: f64, malloc: Option<&str>) -> Vec<Sentence> {
     let allocators = whole(outcomes, Kind::Allocator);
-    match (usual(&allocators), allocators.as_slice()) {
-        (_, []) => policies(&whole(outcomes, Kind::Policy)).into_iter().collect(),
-        (Some(usual), _) if allocators.len() > 1 => vec![against(usual, &allocators, seconds)],
+    match (used(&allocators, malloc), malloc) {
+        _ if allocators.is_empty() => {
+            policies(&whole(outcomes, Kind::Policy)).into_iter().collect()
+        }
+        (Some(used), _) if allocators.len() > 1 => vec![against(used, &allocators, seconds)],
+        (None, Some(malloc)) => vec![unmeasured(malloc), beside(&allocators, seconds)],
         _ => vec![among(&allocators)],
     }
 }
 
+fn unmeasured(malloc: &str) -> Sentence {
+    let rest =
+        ", which was not measured (name its file in --on), so nothing says whether to keep it.";
+    sentence(&["The program brings ", file(malloc), rest])
+}
+
+/// What others save beside the one that stands for the program's own, which was not measured.
+fn beside(allocators: &[&Outcome], seconds: f64) -> Sentence {
+    let usual = used(allocators, None).filter(|_| allocators.len() > 1);
+    let Some(usual) = usual else { return among(allocators) };
+    let compared = format!("Compared with {}, ", usual.name);
+    match Rival::best(&rivals(usual, allocators, seconds), usual, seconds, Rival::is_better) {
+        Some(best) => {
+            let rest = format!(" saves {}.", best.gains(usual, seconds));
+            sentence(&[&compared, &best.outcome.name, &rest])
+        }
+        None => sentence(&[&compared, "no other", " saves anything beyond noise."]),
+    }
+}
+
+fn rivals<'a>(usual: &Outcome, allocators: &[&'a Outcome], seconds: f64) -> Vec<Rival<'a>> {
+    let others = allocators.iter().filter(|outcome| outcome.name != usual.name);
+    others.filter_map(|outcome| Rival::of(usual, outcome, seconds)).collect()
+}
+
 fn against(usual: &Outcome, allocators: &[&Outcome], seconds: f64) -> Sentence {
-    let rivals: Vec<Rival<'_>> = allocators
-        .iter()
-        .filter(|outcome| outcome.name != usual.name)
-        .filter_map(|outcome| Rival::of(usual, outcome, seconds))
-        .collect();
-    let worth = |rival: &&Rival<'_>| {
-        let gained = |by: Ordering, part: f64| if by.is_gt() { part } else { 0.0 };
-        gained(rival.by_memory, rival.memory.0 / usual.peak_memory.max(1) as f64)
-            + gained(rival.by_time, rival.time.0 / seconds.max(1e-9))
-    };
-    let most = |a: &&Rival<'_>, b: &&Rival<'_>| worth(a).total_cmp(&worth(b));
-    if let Some(best) = rivals.iter().filter(|rival| rival.is_better()).max_by(most) {
+    let rivals = rivals(usual, allocators, seconds);
+    if let Some(best) = Rival::best(&rivals, usual, seconds, Rival::is_better) {
         let rest = format!(" instead of {}: it saves {}.", usual.name, best.gains(usual, seconds));
         return sentence(&["Use ", &best.outcome.name, &rest]);
     }
@@ -162,7 +214,7 @@ fn against(usual: &Outcome, allocators: &[&Outcome], seconds: f64) -> Sentence {
     if rivals.is_empty() {
         return sentence(&["", &keep, ": one run of each tells nothing from noise (--runs 3)."]);
     }
-    if let Some(other) = rivals.iter().filter(|rival| rival.is_exchange()).max_by(most) {
+    if let Some(other) = Rival::best(&rivals, usual, seconds, Rival::is_exchange) {
         let less = if other.by_memory.is_lt() { "memory" } else { "time" };
         let rest = format!(
             " unless {less} does not matter: {} would save {}, and costs more {less}.",
@@ -295,7 +347,46 @@ mod tests {
     }
 
     fn said(outcomes: &[Outcome], seconds: f64) -> String {
-        decide(outcomes, seconds).iter().map(|sentence| plain(sentence)).collect()
+        said_of(None, outcomes, seconds)
+    }
+
+    fn said_of(malloc: Option<&str>, outcomes: &[Outcome], seconds: f64) -> String {
+        let decided = decide(outcomes, seconds, malloc);
+        decided.iter().map(|sentence| plain(sentence)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_the_program_uses_today_is_what_others_are_compared_with() {
+        let of = |name: &str, library: &str, memory| Outcome {
+            library: Some(library.into()),
+            ..allocator(name, 1.0, memory, 1)
+        };
+        let measured = [
+            of("glibc", "libc.so.6 2.36", 50),
+            of("jemalloc", "libjemalloc.so.2 5.3.0", 30),
+            of("mimalloc", "libmimalloc.so.2.0", 40),
+        ];
+        let said = |malloc| said_of(Some(malloc), &measured, 2.0);
+        assert!(
+            said("/usr/lib/libjemalloc.so.2").starts_with("Keep jemalloc: nothing to save"),
+            "{}",
+            said("/usr/lib/libjemalloc.so.2")
+        );
+        assert!(said("/usr/lib/libc.so.6").starts_with("Use jemalloc instead of glibc"));
+        assert!(said("/opt/libmimalloc.so.2.0").starts_with("Use jemalloc instead of mimalloc"));
+        assert_eq!(
+            said("/opt/libmine.so"),
+            "The program brings libmine.so, which was not measured (name its file in --on), so nothing says whether to keep it. \
+             Compared with glibc, jemalloc saves 18.0 MiB to 22.0 MiB of memory (at least 36.0 %)."
+        );
+        let usual = |malloc| usual_of(&measured, malloc).unwrap().name.as_str();
+        assert_eq!(usual(Some("/usr/lib/libjemalloc.so.2")), "jemalloc");
+        assert_eq!((usual(Some("/opt/libmine.so")), usual(None)), ("glibc", "glibc"));
+        let level = [of("glibc", "libc.so.6 2.36", 50), of("jemalloc", "libjemalloc.so.2", 50)];
+        assert!(
+            said_of(Some("/opt/libmine.so"), &level, 2.0)
+                .ends_with("Compared with glibc, no other saves anything beyond noise.")
+        );
     }
 
     #[test]
@@ -371,6 +462,6 @@ mod tests {
              1.00 KiB, 0.0 % over what was alive; good-fit decides in the fewest steps (4.25 a \
              call, 40 at worst)."
         );
-        assert_eq!(decide(&[], 1.0), [] as [Sentence; 0]);
+        assert_eq!(decide(&[], 1.0, None), [] as [Sentence; 0]);
     }
 }

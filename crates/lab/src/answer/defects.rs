@@ -6,7 +6,7 @@
 //!
 //! Memory outside of malloc has defects of its own: [`super::outside`]. All are weighed against all that the process has in memory, files excepted.
 //!
-//! What events cost is assumed, on the low side of what mallocs take, and said as "about"; the recorded time has the recorder's cost in it. So less
+//! What events cost is assumed, on the low side of what mallocs take, and said as "estimated"; the recorded time has the recorder's cost in it. So less
 //! than [`LEAST_TIME`] of it is nothing.
 
 use super::{Sentence, called, named, outside, sentence};
@@ -175,13 +175,13 @@ fn advice(defect: Defect, weight: f64, site: &Site, sites: &Sites) -> Sentence {
             ": {} of it keep {} of pages that have next to nothing else ({}).",
             bytes(counts.keeping_bytes),
             bytes(counts.kept_page_bytes),
-            sites.kept_s.map_or("in a model of size classes".into(), |at| format!(
+            sites.kept_s.map_or("estimated, in a model of size classes".into(), |at| format!(
                 "seen at {}",
                 human::seconds(at)
             ))
         ),
         Defect::Temporary => format!(
-            ": {} of its objects are freed by their thread within {BRIEF} events, {} of all allocations, about {} of the time.",
+            ": {} of its objects are freed by their thread within {BRIEF} events, {} of all allocations, an estimated {} of the time.",
             human::count(counts.brief),
             part(counts.brief, total.allocations),
             human::percent(weight)

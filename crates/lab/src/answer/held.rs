@@ -1,21 +1,22 @@
-//! Who holds pages, in a sentence: the site that keeps most under the allocator that programs use, and what it keeps under the others.
+//! Who holds pages, in a sentence: the site that keeps most under the malloc that the program uses, and what it keeps under the others.
 
-use super::choice::USUAL;
-use super::{Answer, Sentence, sentence};
+use super::{Answer, Sentence, sentence, usual_of};
 use crate::human;
-use crate::results::{Held, Keeper};
+use crate::results::{Document, Held, Keeper};
 
 impl Answer {
     /// Says who holds pages for few bytes, if anybody does.
-    pub fn add_held(&mut self, held: &[Held]) {
-        self.who.extend(said(held));
+    pub fn add_held(&mut self, document: &Document) {
+        let usual = usual_of(&document.results, document.trace.malloc.as_deref());
+        self.who.extend(said(&document.held, usual.map(|usual| usual.name.as_str())));
     }
 }
 
-fn said(held: &[Held]) -> Option<Sentence> {
-    let usual = |held: &&Held| USUAL.contains(&held.allocator.as_str());
-    let first = held.first().map(|first| first.allocator.as_str());
-    let name = held.iter().find(usual).map(|held| held.allocator.as_str()).or(first)?;
+/// Of the `usual` allocator, if it was asked; else of the first.
+fn said(held: &[Held], usual: Option<&str>) -> Option<Sentence> {
+    let name = |held: &Held| Some(held.allocator.as_str()) == usual;
+    let first = held.iter().find(|held| name(held)).or_else(|| held.first())?;
+    let name = first.allocator.as_str();
     let here = held.iter().filter(|held| held.allocator == name);
     let most = here.filter_map(|held| Some((held, held.sites.first()?)));
     let (at, keeper) = most.max_by_key(|(_, keeper)| keeper.pages)?;
@@ -70,10 +71,10 @@ mod tests {
             held("glibc", Moment::End, vec![keeper("b", 2 << 20)]),
         ];
         assert_eq!(
-            plain(&said(&found).unwrap()),
+            plain(&said(&found, Some("glibc")).unwrap()),
             "a: 1.00 KiB alive keep 4.00 MiB of pages at the lowest point after the peak (500 ms), under glibc; \
              1.00 MiB under jemalloc, 0 B under Freehold's malloc, simulated."
         );
-        assert_eq!(said(&[held("glibc", Moment::End, vec![])]), None);
+        assert_eq!(said(&[held("glibc", Moment::End, vec![])], None), None);
     }
 }

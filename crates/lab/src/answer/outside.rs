@@ -81,7 +81,7 @@ fn zeroes(out: &Outside, sites: &Sites) -> Option<Finding> {
     };
     let of = if out.what == What::Malloc { longest()? } else { name(out) };
     let why = format!(
-        " has, or write closer together: {} of its {} in huge pages were never written{}.",
+        " has, or write closer together: an estimated {} of its {} in huge pages were never written{}.",
         human::bytes(out.zero_bytes),
         human::bytes(out.huge_bytes),
         callers(out)

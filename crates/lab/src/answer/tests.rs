@@ -1,6 +1,7 @@
 //! Answers about programs made by hand.
 
 use super::*;
+use crate::results::Outcome;
 use crate::sites::{Callers, Counts, Measure, NO_STACK, Trend};
 use freehold_trace::{Part, ProcessId, Resident, Tick, What};
 use std::collections::BTreeMap;

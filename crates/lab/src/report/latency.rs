@@ -101,7 +101,7 @@ fn ground(svg: &mut String, y: &Scale) {
 
 fn line(svg: &mut String, colour: usize, name: &str, values: &[f64; 6], y: &Scale) {
     let place = |i: usize| (x(PLACES[i].1), y.at(values[i]));
-    let _ = write!(svg, "<path class=\"line s{colour}\" d=\"");
+    let _ = write!(svg, "<path class=\"line s{colour} d{colour}\" d=\"");
     for i in 0..values.len() {
         let (x, y) = place(i);
         let _ = write!(svg, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });

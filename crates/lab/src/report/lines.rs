@@ -1,4 +1,4 @@
-//! Line charts: one large one with every series named where it ends, or small multiples.
+//! Line charts: one large one with every series named where it ends, or small multiples, which can be laid over one another.
 
 use super::html::Escaped;
 use super::scale::{Scale, Unit, show};
@@ -8,12 +8,15 @@ use std::fmt::Write;
 /// More series than this become small multiples: a colour each would no longer tell them apart.
 pub const MOST_TOGETHER: usize = 6;
 
-/// A line: its name, its colour (0 to 5; see `style.css`) and its points in rising x.
+/// Lines that are laid over one another at first, of small multiples: the others are picked.
+const FIRST_OVERLAID: usize = 3;
+
+/// A line: its name, its colour and dash (0 to 5; see `style.css`) and its points in rising x.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Name, as in the tables.
     pub name: String,
-    /// Colour number.
+    /// Number of its colour, and of its dash where it is drawn among the first six.
     pub colour: usize,
     /// Points.
     pub points: Vec<(f64, f64)>,
@@ -123,11 +126,8 @@ impl LineChart {
     fn narrow_key(&self) -> String {
         let mut out = String::from("<p class=\"key narrow\">");
         for series in &self.series {
-            let (colour, name) = (series.colour, Escaped(&series.name));
-            let _ = write!(
-                out,
-                "<span><i class=\"is-line\" style=\"--line:var(--s{colour})\"></i>{name}</span> "
-            );
+            let stroke = stroke(series.colour, series.colour);
+            let _ = write!(out, "<span>{stroke}{}</span> ", Escaped(&series.name));
         }
         out + "</p>"
     }
@@ -139,7 +139,7 @@ impl LineChart {
         axis_titles(&mut svg, &LARGE, &self.x.title, &self.y.title);
         self.ground(&mut svg, &x, &y);
         for series in &self.series {
-            line(&mut svg, series, &x, &y);
+            line(&mut svg, series, series.colour, &x, &y);
         }
         self.end_labels(&mut svg, &y);
         svg.push_str("</svg>");
@@ -159,7 +159,7 @@ impl LineChart {
             out += &self.open(&SMALL, &format!("{}-{i}", self.id), &title, &description);
             axes(&mut out, &SMALL, &x, &y);
             self.ground(&mut out, &x, &y);
-            line(&mut out, &Series { colour: 0, ..series.clone() }, &x, &y);
+            line(&mut out, &Series { colour: 0, ..series.clone() }, 0, &x, &y);
             out.push_str("</svg></div>");
         }
         let _ = write!(
@@ -168,7 +168,35 @@ impl LineChart {
             Escaped(&self.x.title),
             Escaped(&self.y.title)
         );
-        out
+        out + &self.overlay()
+    }
+
+    /// The same lines over one another, as the reader picks them: boxes, each with the line that the style sheet shows while it is checked.
+    fn overlay(&self) -> String {
+        let (x, y) = self.scales(&LARGE);
+        let mut out = String::from("<div class=\"overlay\">");
+        for (i, series) in self.series.iter().enumerate() {
+            let (colour, dash) = (i % COLOURS, (i + i / COLOURS) % COLOURS);
+            let (id, name) = (format!("{}-pick-{i}", self.id), Escaped(&series.name));
+            let checked = if i < FIRST_OVERLAID { " checked" } else { "" };
+            let stroke = stroke(colour, dash);
+            let _ = write!(
+                out,
+                "<input type=\"checkbox\" id=\"{id}\"{checked}> <label for=\"{id}\">{stroke}{name}</label>\
+                 <svg class=\"laid\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\">",
+                LARGE.width, LARGE.height
+            );
+            line(&mut out, &Series { colour, ..series.clone() }, dash, &x, &y);
+            out.push_str("</svg>");
+        }
+        let (id, title) = (format!("{}-overlay", self.id), format!("{}, overlaid", self.title));
+        out += &self.open(&LARGE, &id, &title, "The lines that are picked, on common axes.");
+        axes(&mut out, &LARGE, &x, &y);
+        axis_titles(&mut out, &LARGE, &self.x.title, &self.y.title);
+        self.ground(&mut out, &x, &y);
+        out.push_str("</svg></div>");
+        let box_of_its_own = super::html::scrolling(&title, &out);
+        format!("<details><summary>Lay them over one another</summary>{box_of_its_own}</details>")
     }
 
     fn scales(&self, frame: &Frame) -> (Scale, Scale) {
@@ -225,6 +253,16 @@ impl LineChart {
     }
 }
 
+/// Colours, and dashes.
+const COLOURS: usize = 6;
+
+/// A piece of a line, for a key.
+pub fn stroke(colour: usize, dash: usize) -> String {
+    format!(
+        "<svg class=\"stroke\" viewBox=\"0 0 40 6\" aria-hidden=\"true\"><path class=\"line s{colour} d{dash}\" d=\"M1 3H39\"/></svg>"
+    )
+}
+
 /// The first element of every drawing, with what a screen reader says of it.
 pub fn open_svg(width: f64, height: f64, id: &str, title: &str, description: &str) -> String {
     format!(
@@ -279,8 +317,8 @@ fn axis_titles(svg: &mut String, frame: &Frame, across: &str, up: &str) {
     );
 }
 
-fn line(svg: &mut String, series: &Series, x: &Scale, y: &Scale) {
-    let _ = write!(svg, "<path class=\"line s{}\" d=\"", series.colour);
+fn line(svg: &mut String, series: &Series, dash: usize, x: &Scale, y: &Scale) {
+    let _ = write!(svg, "<path class=\"line s{} d{dash}\" d=\"", series.colour);
     for (i, point) in series.points.iter().enumerate() {
         let pen = if i == 0 { 'M' } else { 'L' };
         let _ = write!(svg, "{pen}{:.1} {:.1}", x.at(point.0), y.at(point.1));
@@ -349,6 +387,41 @@ mod tests {
         assert_eq!(shortened("std::vector<…>::grow", 8), "std::ve…");
     }
 
+    /// Lines differ by more than their colour; more than six can be laid over one another, no two of them alike.
+    #[test]
+    fn lines_differ_by_dash_and_many_can_be_overlaid() {
+        let chart = |many: usize| LineChart {
+            id: "m".into(),
+            title: "Memory".into(),
+            description: "…".into(),
+            x: Axis::linear("time", Unit::Seconds),
+            y: Axis::linear("memory", Unit::Bytes),
+            ground: None,
+            series: (0..many)
+                .map(|i| Series::new(format!("p{i}"), i % 6, vec![(0.0, 1.0), (1.0, i as f64)]))
+                .collect(),
+        };
+        let style = include_str!("style.css");
+        let together = chart(6).draw();
+        for dash in 1..6 {
+            assert!(together.contains(&format!("class=\"line s{dash} d{dash}\"")), "{together}");
+            assert!(style.contains(&format!(".d{dash} {{ stroke-dasharray")), "{dash}");
+        }
+        assert!(!together.contains("checkbox"));
+        let apart = chart(36).draw();
+        assert_eq!(apart.matches("<input type=\"checkbox\"").count(), 36);
+        let (_, overlay) = apart.split_once("<details>").unwrap();
+        let mut classes: Vec<&str> = overlay
+            .split("class=\"laid\"")
+            .skip(1)
+            .filter_map(|rest| rest.split("class=\"line ").nth(1)?.split('"').next())
+            .collect();
+        classes.sort_unstable();
+        classes.dedup();
+        assert_eq!(classes.len(), 36, "a colour and a dash of its own each");
+        super::super::sound::assert_sound(&apart);
+    }
+
     #[test]
     fn labels_never_touch() {
         let wanted = [100.0, 101.0, 99.0, 300.0, 20.0, 21.0];
@@ -394,7 +467,7 @@ mod tests {
             ground: None,
             series: series(n),
         };
-        assert_eq!(chart(6).draw().matches("<svg").count(), 1);
-        assert_eq!(chart(7).draw().matches("<svg").count(), 7);
+        assert_eq!(chart(6).draw().matches("role=\"img\"").count(), 1);
+        assert_eq!(chart(7).draw().matches("<h4>").count(), 7);
     }
 }

@@ -1,7 +1,7 @@
 //! The figures over time: memory beside what was alive, and the one divided by the other.
 
 use super::html::{self, Cell, Figure};
-use super::lines::{Axis, LineChart, MOST_TOGETHER, Series};
+use super::lines::{Axis, LineChart, MOST_TOGETHER, Series, stroke};
 use super::scale::Unit;
 use super::{Kind, Story};
 use crate::human;
@@ -98,7 +98,10 @@ fn both(chart: impl Fn(Across, &str) -> LineChart) -> String {
 }
 
 fn key(lines: usize) -> String {
-    let line = if lines > MOST_TOGETHER { "<i class=\"is-line\"></i>memory used " } else { "" };
+    let line = match lines > MOST_TOGETHER {
+        true => format!("{}memory used ", stroke(0, 0)),
+        false => String::new(),
+    };
     format!("<p class=\"key\">{line}<i></i>alive: bytes asked for and not yet freed</p>")
 }
 

@@ -48,6 +48,7 @@ fn facts() -> TraceFacts {
         threads: 4,
         allocated: 1 << 30,
         seconds: 3.2,
+        malloc: Some("/usr/lib/libglibc.so.2".into()),
         processes: vec![process(0, "freehold-radiosity", 4_200_000), process(1, "sh", 1_200)],
         damage: vec!["block 17 of 912: its checksum is wrong".into()],
     }

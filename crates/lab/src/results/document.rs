@@ -51,6 +51,9 @@ pub struct TraceFacts {
     pub allocated: u64,
     /// Seconds from its first event to its last, as recorded.
     pub seconds: f64,
+    /// The file of the malloc that it used; none where the trace does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malloc: Option<String>,
     /// Every process of the trace.
     pub processes: Vec<ProcessFacts>,
     /// Parts of the trace that could not be read, in words; what is sound was replayed.

@@ -86,6 +86,7 @@ pub fn survey(
         threads: info.threads,
         allocated: tally.allocated,
         seconds,
+        malloc: Some(info.malloc.clone()).filter(|malloc| !malloc.is_empty()),
         processes: processes(trace),
         damage,
     };

@@ -5,7 +5,7 @@
 
 use super::patience::Patience;
 use super::thread::Thread;
-use super::{process, stacks, sys};
+use super::{next, process, stacks, sys};
 use crate::hello::{
     self, FORK, Hello, IMAGE, KEY_BYTES, LAST, MAGIC, MORE, NAME_BYTES, NOBODY, Welcome,
 };
@@ -175,6 +175,7 @@ fn ask(what: u32, number: u32, thread: u32, tick: u64) -> Option<Welcome> {
     let socket = sys::connect(address.name()).ok()?;
     sys::set_patience(&socket, ANSWER_SECONDS);
     let question = Hello::new(address.key, what, number, thread, tick);
+    let question = Hello { malloc: next::known_malloc(), ..question };
     if !sys::send(&socket, &question.to_bytes()) {
         return None;
     }

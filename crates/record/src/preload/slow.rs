@@ -8,7 +8,7 @@ use super::patience::Patience;
 use super::stacks::{self, Caller};
 use super::sys::Signals;
 use super::thread::{NOTHING, Thread, WITHDRAWN, current, now};
-use super::{connect, cxx, lifecycle, maps, process, sys};
+use super::{connect, cxx, lifecycle, maps, next, process, sys};
 use crate::packed::{
     Kind, MAP_GONE, Packed, SIZE_LIMIT, SLACK_LIMIT, SLACK_UNKNOWN, TICK_BITS, WIDE_SLACK_UNKNOWN,
 };
@@ -117,6 +117,8 @@ unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
             return true;
         }
         stacks::find_all();
+        // The parent is told whose malloc this is, which the constructor of that malloc may be too early for us to know.
+        next::malloc();
         // No handler may fork amid this: its child would go on with the parent's sets.
         let signals = Signals::block();
         if process::ticket() == 0 && !connect::open(&mut *thread, tick) {

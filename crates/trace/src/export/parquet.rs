@@ -1,9 +1,11 @@
-//! Parquet: the rows of [`super::row`], zstd, a row group every 2^18 events.
+//! Parquet: the rows of [`super::row`], zstd, a row group every 2^18 events; and the site of what asked for memory, as a dictionary.
 
 use super::row::Row;
 use super::{Control, ExportError};
+use crate::event::Record;
 use crate::header::Header;
-use crate::records::Records;
+use crate::records::{Records, Run};
+use crate::stacks::StackId;
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
@@ -34,7 +36,17 @@ const SCHEMA: &str = "message event {
   optional int64 began (INTEGER(64,false));
   optional int64 offset (INTEGER(64,false));
   optional int32 child (INTEGER(32,false));
+  optional binary site (UTF8);
 }";
+
+/// A row, and whose call it was.
+struct Called {
+    row: Row,
+    stack: StackId,
+}
+
+/// What the site of a call stack is called; none where it has none.
+pub type SiteOf<'a> = &'a dyn Fn(StackId) -> Option<&'a str>;
 
 /// Writes all events that `records` gives; `expected` is for progress. Returns their number.
 ///
@@ -44,28 +56,46 @@ pub fn parquet(
     header: &Header,
     records: &mut Records,
     expected: u64,
+    site_of: SiteOf<'_>,
     out: &mut (dyn Write + Send),
     control: &mut Control<'_>,
 ) -> Result<u64, ExportError> {
     let mut file = open(header, out).map_err(plain)?;
     let mut rows = Vec::with_capacity(GROUP.min(expected as usize));
     let mut written = 0;
-    while let Some(record) = records.next()? {
-        rows.push(Row::from(&record));
-        written += 1;
-        if rows.len() == GROUP {
-            write_group(&mut file, header, &rows).map_err(plain)?;
-            rows.clear();
-        }
-        if !control.goes_on(written, expected) {
-            return Err(ExportError::Interrupted);
+    while let Some(run) = records.next_run()? {
+        for called in called(&run) {
+            rows.push(called);
+            written += 1;
+            if rows.len() == GROUP {
+                write_group(&mut file, header, &rows, site_of).map_err(plain)?;
+                rows.clear();
+            }
+            if !control.goes_on(written, expected) {
+                return Err(ExportError::Interrupted);
+            }
         }
     }
     if !rows.is_empty() {
-        write_group(&mut file, header, &rows).map_err(plain)?;
+        write_group(&mut file, header, &rows, site_of).map_err(plain)?;
     }
     file.close().map_err(plain)?;
     Ok(written)
+}
+
+fn called(run: &Run<'_>) -> impl Iterator<Item = Called> {
+    let Run { process, thread, events, stacks } = *run;
+    events.iter().enumerate().map(move |(at, timed)| {
+        let record = Record { tick: timed.tick, process, thread, event: timed.event };
+        Called { row: Row::from(&record), stack: stacks.get(at).copied().unwrap_or_default() }
+    })
+}
+
+impl Called {
+    /// Frees have stacks, too, if that was asked for; but their sites are not whose the memory is.
+    fn site<'a>(&self, site_of: SiteOf<'a>) -> Option<&'a str> {
+        self.row.size.and_then(|_| site_of(self.stack))
+    }
 }
 
 type File<'a> = SerializedFileWriter<&'a mut (dyn Write + Send)>;
@@ -85,25 +115,31 @@ fn open<'a>(header: &Header, out: &'a mut (dyn Write + Send)) -> Result<File<'a>
 }
 
 /// Columns must come in the order of the schema.
-fn write_group(file: &mut File<'_>, header: &Header, rows: &[Row]) -> Result<(), ParquetError> {
+fn write_group(
+    file: &mut File<'_>,
+    header: &Header,
+    rows: &[Called],
+    site_of: SiteOf<'_>,
+) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
     let g = &mut group;
     let text = |text: &'static str| ByteArray::from(text.as_bytes().to_vec());
     let ticks_per_second = header.ticks_per_second.max(1) as f64;
-    required::<Int64Type>(g, rows, |row| row.tick as i64)?;
-    required::<DoubleType>(g, rows, |row| row.tick as f64 / ticks_per_second)?;
-    required::<Int32Type>(g, rows, |row| row.process as i32)?;
-    required::<Int32Type>(g, rows, |row| row.thread as i32)?;
-    required::<ByteArrayType>(g, rows, |row| text(row.event))?;
-    optional::<Int32Type>(g, rows, |row| row.object.map(|v| v as i32))?;
-    optional::<ByteArrayType>(g, rows, |row| row.api.map(text))?;
-    optional::<Int64Type>(g, rows, |row| row.size.map(|v| v as i64))?;
-    optional::<Int64Type>(g, rows, |row| row.usable.map(|v| v as i64))?;
-    optional::<Int64Type>(g, rows, |row| row.align.map(|v| v as i64))?;
-    optional::<BoolType>(g, rows, |row| row.remote)?;
-    optional::<Int64Type>(g, rows, |row| row.began.map(|v| v as i64))?;
-    optional::<Int64Type>(g, rows, |row| row.offset.map(|v| v as i64))?;
-    optional::<Int32Type>(g, rows, |row| row.child.map(|v| v as i32))?;
+    required::<Int64Type>(g, rows, |Called { row, .. }| row.tick as i64)?;
+    required::<DoubleType>(g, rows, |Called { row, .. }| row.tick as f64 / ticks_per_second)?;
+    required::<Int32Type>(g, rows, |Called { row, .. }| row.process as i32)?;
+    required::<Int32Type>(g, rows, |Called { row, .. }| row.thread as i32)?;
+    required::<ByteArrayType>(g, rows, |Called { row, .. }| text(row.event))?;
+    optional::<Int32Type>(g, rows, |Called { row, .. }| row.object.map(|v| v as i32))?;
+    optional::<ByteArrayType>(g, rows, |Called { row, .. }| row.api.map(text))?;
+    optional::<Int64Type>(g, rows, |Called { row, .. }| row.size.map(|v| v as i64))?;
+    optional::<Int64Type>(g, rows, |Called { row, .. }| row.usable.map(|v| v as i64))?;
+    optional::<Int64Type>(g, rows, |Called { row, .. }| row.align.map(|v| v as i64))?;
+    optional::<BoolType>(g, rows, |Called { row, .. }| row.remote)?;
+    optional::<Int64Type>(g, rows, |Called { row, .. }| row.began.map(|v| v as i64))?;
+    optional::<Int64Type>(g, rows, |Called { row, .. }| row.offset.map(|v| v as i64))?;
+    optional::<Int32Type>(g, rows, |Called { row, .. }| row.child.map(|v| v as i32))?;
+    optional::<ByteArrayType>(g, rows, |called| called.site(site_of).map(ByteArray::from))?;
     group.close()?;
     Ok(())
 }
@@ -112,8 +148,8 @@ type Group<'a, 'b> = SerializedRowGroupWriter<'a, &'b mut (dyn Write + Send)>;
 
 fn required<T: DataType>(
     group: &mut Group<'_, '_>,
-    rows: &[Row],
-    value: impl Fn(&Row) -> T::T,
+    rows: &[Called],
+    value: impl Fn(&Called) -> T::T,
 ) -> Result<(), ParquetError> {
     let values: Vec<T::T> = rows.iter().map(value).collect();
     write_column::<T>(group, &values, None)
@@ -121,8 +157,8 @@ fn required<T: DataType>(
 
 fn optional<T: DataType>(
     group: &mut Group<'_, '_>,
-    rows: &[Row],
-    value: impl Fn(&Row) -> Option<T::T>,
+    rows: &[Called],
+    value: impl Fn(&Called) -> Option<T::T>,
 ) -> Result<(), ParquetError> {
     let mut values = Vec::new();
     let mut levels = Vec::with_capacity(rows.len());

@@ -1,8 +1,8 @@
 //! Who has the memory: the sites of a process, as text.
 
 use super::draw::Style;
-use freehold_lab::human;
 use freehold_lab::sites::{Callers, Counts, Measure, Site, Sites, short_place};
+use freehold_lab::{held, human};
 
 /// Sites listed of each kind.
 const MOST_SITES: usize = 8;
@@ -13,7 +13,7 @@ const INDENT: usize = 32;
 
 /// Lists of sites: what each is called, and what it counts, of which it lists those that have most.
 struct List {
-    heading: fn(&Counts) -> String,
+    heading: fn(&Sites) -> String,
     /// Bytes and objects.
     amount: fn(&Counts) -> (u64, u64),
     /// What is compared, and a share's part of the same of all.
@@ -23,24 +23,40 @@ struct List {
 }
 
 /// Of every kind, in the order in which they are printed.
-const LISTS: [List; 5] = [
+const LISTS: [List; 6] = [
     List {
-        heading: |all| format!("Who held the peak{{}}: {}", sum(all.peak_bytes, all.peak_blocks)),
+        heading: |Sites { total, .. }| {
+            format!("Who held the peak{{}}: {}", sum(total.peak_bytes, total.peak_blocks))
+        },
         amount: |counts| (counts.peak_bytes, counts.peak_blocks),
         by: |counts| counts.peak_bytes,
         callers: Measure::Peak,
     },
     List {
-        heading: |all| {
-            format!("Whose was never freed{{}}: {}", sum(all.leaked_bytes, all.leaked_blocks))
+        heading: |Sites { total, kept_s, .. }| {
+            let pages = human::bytes(total.kept_page_bytes);
+            let live = human::bytes(total.keeping_bytes);
+            let known = match kept_s {
+                Some(at) => format!("seen at {}", human::seconds(*at)),
+                None => "estimated".into(),
+            };
+            format!("Who keeps pages{{}}: {pages} for {live} of objects ({known})")
+        },
+        amount: |counts| (counts.kept_page_bytes, 0),
+        by: |counts| counts.kept_page_bytes,
+        callers: Measure::KeptPages,
+    },
+    List {
+        heading: |Sites { total, .. }| {
+            format!("Whose was never freed{{}}: {}", sum(total.leaked_bytes, total.leaked_blocks))
         },
         amount: |counts| (counts.leaked_bytes, counts.leaked_blocks),
         by: |counts| counts.leaked_bytes,
         callers: Measure::NeverFreed,
     },
     List {
-        heading: |all| {
-            let (temporary, all) = (human::count(all.temporary), human::count(all.allocations));
+        heading: |Sites { total, .. }| {
+            let (temporary, all) = (human::count(total.temporary), human::count(total.allocations));
             format!("Whose was freed as the next thing{{}}: {temporary} of {all} allocations")
         },
         amount: |counts| (counts.temporary_bytes, counts.temporary),
@@ -48,8 +64,8 @@ const LISTS: [List; 5] = [
         callers: Measure::Temporary,
     },
     List {
-        heading: |all| {
-            let (copied, growths) = (human::bytes(all.copied_bytes), human::count(all.growths));
+        heading: |Sites { total, .. }| {
+            let (copied, growths) = (human::bytes(total.copied_bytes), human::count(total.growths));
             format!("Whose grew{{}}: {growths} times, {copied} to copy")
         },
         amount: |counts| (counts.copied_bytes, counts.growths),
@@ -57,8 +73,8 @@ const LISTS: [List; 5] = [
         callers: Measure::Allocated,
     },
     List {
-        heading: |all| {
-            let (others, freed) = (human::count(all.freed_by_others), human::count(all.freed));
+        heading: |Sites { total, .. }| {
+            let (others, freed) = (human::count(total.freed_by_others), human::count(total.freed));
             format!("Whose was freed by another thread{{}}: {others} of {freed} frees")
         },
         amount: |counts| (0, counts.freed_by_others),
@@ -74,8 +90,9 @@ fn sum(bytes: u64, blocks: u64) -> String {
 /// The lists of a process that has any. `name` says whose they are, where that is not plain.
 pub fn lists(sites: &Sites, name: Option<&str>, style: Style) -> String {
     let of = name.map_or(String::new(), |name| format!(" of {name}"));
-    let text = |list: &List| list.text(sites, &of, style);
-    LISTS.iter().map(text).collect()
+    // Every program has some pages that are not full.
+    let matters = |list: &&List| list.callers != Measure::KeptPages || held::matters(sites);
+    LISTS.iter().filter(matters).map(|list| list.text(sites, &of, style)).collect()
 }
 
 impl List {
@@ -84,7 +101,7 @@ impl List {
         if listed.is_empty() {
             return String::new();
         }
-        let heading = (self.heading)(&sites.total).replace("{}", of);
+        let heading = (self.heading)(sites).replace("{}", of);
         let mut text = format!("\n{}\n", style.heading(&heading));
         let whole = (self.by)(&sites.total).max(1) as f64;
         for site in listed.iter().take(MOST_SITES) {
@@ -108,11 +125,10 @@ impl List {
     fn line(&self, site: &Site, share: f64) -> String {
         let (bytes, blocks) = (self.amount)(&site.counts);
         let bytes = if bytes > 0 { human::bytes(bytes) } else { String::new() };
+        let blocks = if blocks > 0 { human::count(blocks) } else { String::new() };
         let place = site.place.as_deref().map_or("", short_place);
         let name = freehold_lab::sites::short(&site.function);
-        format!("  {share:>5.1}% {bytes:>10} {:>9}  {name}  {place}", human::count(blocks))
-            .trim_end()
-            .to_owned()
+        format!("  {share:>5.1}% {bytes:>10} {blocks:>9}  {name}  {place}").trim_end().to_owned()
     }
 }
 
