@@ -11,7 +11,7 @@ use freehold_lab::results::write_json;
 use freehold_lab::sweep::{self, Cell, Crew, Done, Found, Job, Plan, Request, Store, Version};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -230,7 +230,8 @@ impl<'a> Work<'a> {
             finished += 1;
             bar.set(finished, total);
             if args.count {
-                eprintln!("cells {finished} {total}");
+                // Whoever listened may be gone, as after Ctrl-C.
+                let _ = writeln!(io::stderr(), "cells {finished} {total}");
             }
             self.keep(done)
         })
