@@ -199,7 +199,8 @@ class _Sweep:
         done, total = 0, sum(len(task.cells) for task in tasks)
         # The futures are kept until they are done: Dask drops the work of those that nobody holds.
         under_way = {self._submit(task): task for task in tasks}
-        finished = distributed.as_completed(under_way)
+        # The client need not be the default one, of which there is none after `client="tcp://…"`.
+        finished = distributed.as_completed(under_way, loop=self.cluster.loop)
         try:
             for future in finished:
                 task = under_way.pop(future)

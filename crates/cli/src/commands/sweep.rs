@@ -28,11 +28,13 @@ use std::time::Instant;
   freehold sweep --traces a.fht b.fht --on policies,malloc --limit 1.05,1.1,1.5,2
   freehold sweep --traces 'traces/*.fht' --on malloc --set reserve.bytes=1M,8M,32M --set purge.from=8M,off
   freehold sweep --study mesh --quick --set seed=1..100 --out seeds
+  freehold sweep --study banks --quick --set seed=1..10 --set migration.per_thousand_freed=40,60
   freehold sweep --traces 'traces/*.fht' --print | parallel    then the same without --print writes the dataset
   python3 -c \"import pandas; print(pandas.read_parquet('sweep/sweep.parquet'))\"
 
-A cell that cannot be done (a wrong trace, policy or setting; not enough memory) is a row with its error. After Ctrl-C, a \
-full disk or a crash the same command continues where it stopped; at most the cells in flight are lost. docs/columns.md explains the \
+A cell that cannot be done is a row with its error. A wrong trace, policy or setting stays so; what this machine was to blame for \
+(memory, a full disk, a study that failed) the same command tries again. After Ctrl-C, a full disk or a crash it continues where it \
+stopped; at most the cells in flight are lost. docs/columns.md explains the \
 columns. Measured replays (`--on glibc`) cannot be part of a sweep; Python's `freehold.measure` does many.
 
 Exit status: 0 every cell has a result; 1 some have errors, or it failed; 2 the command line was wrong; 130 interrupted.")]
