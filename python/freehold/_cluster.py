@@ -1,8 +1,10 @@
 """Cells, and measured replays, on a Dask cluster.
 
-A task of a sweep is one line of ``freehold sweep --print``: a trace under one limit on all policies. A worker runs it in a folder of its own
-and sends the cells' files back; only the client writes into the sweep's folder. So it does not matter what a worker
+A task of a sweep is one line of ``freehold sweep --print``: a trace under one limit on all policies. A worker runs it in a folder of
+its own and sends the cells' files back; only the client writes into the sweep's store. So it does not matter what a worker
 leaves behind, or which one did a cell: files of the same name must be the same bytes, and that is checked.
+
+What one worker could not do, the others try. A cell that no worker could do is a row with its error; the next call tries it again.
 
 A measured replay needs a machine of its own: a worker with the resource `measure=1`, which it takes.
 """
@@ -11,17 +13,22 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import shlex
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from . import _command, _measure
+from ._progress import Progress
+from ._store import Folder
 from ._sweep import fetch
 
 try:
@@ -32,18 +39,40 @@ except ImportError:
 #: The resource of workers on whose machine nothing else runs.
 _MEASURE = "measure"
 
+#: Where a trace comes from that every worker sees.
+_NOWHERE: tuple[object, str] = (None, "")
+
 _ONE_FETCH = threading.Lock()
 
 
-def do_cells(words: list[str], out: str, client: distributed.Client | str, urls: dict[str, str]) -> None:
-    """Does what is missing of a sweep; ``urls`` says where the traces come from that lie elsewhere."""
-    tasks = [shlex.split(line)[1:] for line in _command.output([*words, "--print"]).splitlines()]
+@dataclass(frozen=True)
+class _Task:
+    """A line of ``freehold sweep --print``."""
+
+    words: list[str]
+    #: The names of its cells that are missing.
+    cells: list[str]
+
+    @property
+    def trace(self) -> str | None:
+        return self.words[self.words.index("--traces") + 1] if "--traces" in self.words else None
+
+
+def do_cells(
+    words: list[str], store: Folder, client: distributed.Client | str, urls: dict[str, str], progress: Progress
+) -> dict[str, str]:
+    """Does what is missing of a sweep; ``urls`` says where the traces come from that lie elsewhere.
+
+    Gives the reasons of those cells that no worker could do, by their names.
+    """
+    lines = map(json.loads, _command.output([*words, "--print", "--json"]).splitlines())
+    tasks = [_Task(shlex.split(line["command"])[1:], line["cells"]) for line in lines]
     if not tasks:
-        return
+        return {}
     with _connected(client) as cluster:
         version = _same_version(cluster)
-        traces = sorted({trace for task in tasks if (trace := _trace(task)) and os.path.isfile(trace)})
-        _Sweep(cluster, out, version, _sources(cluster, traces, urls)).run(tasks)
+        sources = _sources(cluster, sorted({task.trace for task in tasks if task.trace}), urls)
+        return _Sweep(cluster, store, version, sources, progress).run(tasks)
 
 
 def do_measurements(paths: list[str], given: tuple, client: distributed.Client | str, urls: dict[str, str]) -> list[pa.Table]:
@@ -53,7 +82,8 @@ def do_measurements(paths: list[str], given: tuple, client: distributed.Client |
         _need_machines(cluster)
         sources = _sources(cluster, [path for path in paths if os.path.isfile(path)], urls)
         futures = [
-            cluster.submit(_measured, path, sources.get(path), version, given, resources={_MEASURE: 1}, pure=False) for path in paths
+            cluster.submit(_measured, path, *sources.get(path, _NOWHERE), version, given, resources={_MEASURE: 1}, pure=False)
+            for path in paths
         ]
         try:
             return [_rows(future, path) for future, path in zip(futures, paths)]
@@ -87,7 +117,7 @@ def _measuring(dask_scheduler: distributed.Scheduler) -> list[str]:
 
 
 @contextmanager
-def _connected(client: distributed.Client | str):
+def _connected(client: distributed.Client | str) -> Iterator[distributed.Client]:
     if not isinstance(client, str):
         yield client
         return
@@ -128,106 +158,159 @@ def _refuse_another(version: str) -> None:
         raise _command.FreeholdError(f"this worker has freehold {_version()}, the client {version}")
 
 
-def _sources(cluster: distributed.Client, traces: list[str], urls: dict[str, str]) -> dict[str, object]:
-    """For each trace where workers get it from: None if all of them see the file, its URL, or its bytes."""
+def _sources(cluster: distributed.Client, traces: list[str], urls: dict[str, str]) -> dict[str, tuple[object, str]]:
+    """For each trace where workers get it from (None if all of them see the file; its URL; or its bytes), and the hash of its content."""
     local = [trace for trace in traces if trace not in urls]
     seen = cluster.run(_sizes, local).values()
     sizes = _sizes(local)
-    sources: dict[str, object] = {trace: urls.get(trace) for trace in traces}
+    sources: dict[str, tuple[object, str]] = {trace: (urls[trace], _digest(trace)) for trace in traces if trace in urls}
     for at, trace in enumerate(local):
         if any(of_worker[at] != sizes[at] for of_worker in seen):
-            sources[trace] = cluster.scatter(Path(trace).read_bytes(), hash=True)
+            sources[trace] = cluster.scatter(Path(trace).read_bytes(), hash=True), _digest(trace)
+        else:
+            sources[trace] = _NOWHERE
     return sources
+
+
+def _digest(path: str) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()[:16]
 
 
 def _sizes(paths: list[str]) -> list[int]:
     return [os.path.getsize(path) if os.path.isfile(path) else -1 for path in paths]
 
 
-def _trace(task: list[str]) -> str | None:
-    return task[task.index("--traces") + 1] if "--traces" in task else None
-
-
 class _Sweep:
     """Tasks under way, and the workers on which each has failed."""
 
-    def __init__(self, cluster: distributed.Client, out: str, version: str, sources: dict[str, object]):
-        self.cluster, self.out, self.version, self.sources = cluster, out, version, sources
+    def __init__(
+        self, cluster: distributed.Client, store: Folder, version: str, sources: dict[str, tuple[object, str]], progress: Progress
+    ):
+        self.cluster, self.store, self.version, self.sources, self.progress = cluster, store, version, sources, progress
         self.failed_on: dict[str, set[str]] = {}
-        self.given_up: list[str] = []
+        self.given_up: dict[str, str] = {}
 
-    def run(self, tasks: list[list[str]]) -> None:
-        """Does all of them; a task that fails on every worker is told of when the others are done."""
+    def run(self, tasks: list[_Task]) -> dict[str, str]:
+        """Does all of them, and gives the reasons of the cells that no worker could do."""
+        done, total = 0, sum(len(task.cells) for task in tasks)
         # The futures are kept until they are done: Dask drops the work of those that nobody holds.
         under_way = {self._submit(task): task for task in tasks}
-        finished = distributed.as_completed(under_way)
-        for future in finished:
-            task = under_way.pop(future)
-            answer = self._answer(future)
-            if "cells" in answer:
-                _store(self.out, answer["cells"])
-            elif again := self._elsewhere(task, answer):
-                under_way[again] = task
-                finished.add(again)
-        if self.given_up:
-            more = f" (and {len(self.given_up) - 1} more)" if len(self.given_up) > 1 else ""
-            raise _command.FreeholdError(f"no worker could do {self.given_up[0]}{more}; what was done is kept")
-
-    def _submit(self, task: list[str], workers: list[str] | None = None) -> distributed.Future:
-        source = self.sources.get(_trace(task) or "")
-        # Retries of killed workers are Dask's own; the folder named --out is the client's business.
-        return self.cluster.submit(_do, task, source, self.version, workers=workers, pure=False)
-
-    def _answer(self, future: distributed.Future) -> dict:
+        # The client need not be the default one, of which there is none after `client="tcp://…"`.
+        finished = distributed.as_completed(under_way, loop=self.cluster.loop)
         try:
-            return future.result()
-        except Exception as error:
-            return {"failed": f"{type(error).__name__}: {error}", "worker": None}
+            for future in finished:
+                task = under_way.pop(future)
+                answer = _answer(future, task)
+                self.store.keep(answer.cells)
+                left = self._left(task, answer)
+                if again := left and self._elsewhere(left, answer):
+                    under_way[again] = left
+                    finished.add(again)
+                done += len(task.cells) - (len(left.cells) if left and again else 0)
+                self.progress.set(done, total)
+                self.store.beat()
+        finally:
+            # After Ctrl-C nobody waits for the rest.
+            self.cluster.cancel(list(under_way))
+        return self.given_up
 
-    def _elsewhere(self, task: list[str], answer: dict) -> distributed.Future | None:
-        words = shlex.join(task)
-        failed_on = self.failed_on.setdefault(words, set())
-        failed_on.add(answer["worker"])
+    def _submit(self, task: _Task, workers: list[str] | None = None) -> distributed.Future:
+        source, digest = self.sources.get(task.trace or "", _NOWHERE)
+        # Tasks of killed workers are tried again by Dask itself. Workers that leave must not take the task along.
+        others = workers is not None
+        return self.cluster.submit(
+            _do, task.words, source, digest, self.version, workers=workers, allow_other_workers=others, pure=False
+        )
+
+    def _left(self, task: _Task, answer: _Answer) -> _Task | None:
+        """The task with those of its cells that the answer has not."""
+        have = {Path(name).stem for name in answer.cells}
+        cells = [name for name in task.cells if name not in have]
+        return _Task(task.words, cells) if cells else None
+
+    def _elsewhere(self, task: _Task, answer: _Answer) -> distributed.Future | None:
+        """The task once more, on workers that have not tried it; if there are none, its cells are given up."""
+        failed_on = self.failed_on.setdefault(shlex.join(task.words), set())
+        failed_on.add(answer.worker or "")
         # Not `scheduler_info`: it returns a field that Dask's own timer overwrites, without any workers.
         others = [worker for worker in self.cluster.nthreads() if worker not in failed_on]
-        if answer["worker"] is None or not others:
-            self.given_up.append(f"`freehold {words}`: {answer['failed']}")
-            return None
-        return self._submit(task, others)
+        if answer.worker is not None and others:
+            return self._submit(task, others)
+        for name in task.cells:
+            self.given_up[name] = f"no worker could do it: {answer.errors.get(name, answer.why)}"
+        return None
 
 
-def _do(task: list[str], source: object, version: str) -> dict:
+@dataclass(frozen=True)
+class _Answer:
+    """What a worker found."""
+
+    #: The files of cells, by their names within the folder of cells.
+    cells: dict[str, bytes]
+    #: Why cells are not there, by their names; ``why`` is the reason for all others.
+    errors: dict[str, str]
+    why: str
+    #: The worker's address; None if trying another one would be in vain.
+    worker: str | None
+
+
+def _answer(future: distributed.Future, task: _Task) -> _Answer:
+    try:
+        return future.result()
+    except distributed.KilledWorker:
+        why = "the workers that tried it ended, as they do when memory is short; the same call tries it again"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}; the same call tries it again"
+    return _Answer({}, {}, why, None)
+
+
+def _do(words: list[str], source: object, digest: str, version: str) -> _Answer:
     """On a worker: does the cells, and gives their files; or why not."""
     worker = distributed.get_worker()
     try:
         _refuse_another(version)
         with tempfile.TemporaryDirectory(prefix="freehold-", dir=worker.local_directory) as folder:
-            words = list(task)
-            words[words.index("--out") + 1] = folder
-            if source is not None:
-                at = words.index("--traces") + 1
-                words[at] = os.fspath(_fetched(source, words[at], worker.local_directory))
-            environment = {**os.environ, "TMPDIR": folder}
-            words += ["--workers", "1", "--json"]
-            done = _command.call(words, (0, 1), stdout=subprocess.PIPE, env=environment)
-            if not done.stdout:
-                raise _command.refusal(done, words)
-            cells = Path(folder, "cells")
-            return {"cells": {os.fspath(f.relative_to(cells)): f.read_bytes() for f in cells.glob("*/*.json")}}
+            return _done(_here(words, source, digest, worker.local_directory, folder), folder, worker.address)
     except (OSError, _command.FreeholdError) as error:
-        return {"failed": str(error), "worker": worker.address}
+        return _Answer({}, {}, f"{error}; the same call tries it again", worker.address)
 
 
-def _measured(path: str, source: object, version: str, given: tuple) -> pa.Table:
+def _here(words: list[str], source: object, digest: str, local: str, folder: str) -> list[str]:
+    """The command as it is run on this worker."""
+    here = list(words)
+    here[here.index("--out") + 1] = folder
+    if source is not None:
+        at = here.index("--traces") + 1
+        here[at] = os.fspath(_fetched(source, digest, here[at], local))
+    return [*here, "--workers", "1", "--json"]
+
+
+def _done(words: list[str], folder: str, address: str) -> _Answer:
+    done = _command.call(words, (0, 1), stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": folder})
+    if not done.stdout:
+        raise _command.refusal(done, words)
+    summary = json.loads(done.stdout)
+    cells = Path(folder, "cells")
+    files = {os.fspath(file.relative_to(cells)): file.read_bytes() for file in cells.glob("*/*.json")}
+    # A cell of another name than the client's is of another trace.
+    why = summary["first_error"] or "the trace that this worker sees is not the client's"
+    return _Answer(files, summary["passing"], why, address)
+
+
+def _measured(path: str, source: object, digest: str, version: str, given: tuple) -> pa.Table:
     """On a worker: measures."""
     _refuse_another(version)
-    here = path if source is None else _fetched(source, path, distributed.get_worker().local_directory)
+    here = path if source is None else _fetched(source, digest, path, distributed.get_worker().local_directory)
     return _measure.rows(here, os.path.basename(path), *given)
 
 
-def _fetched(source: object, path: str, folder: str) -> Path:
-    """The trace as a file of this worker, fetched once. Its folder is named by where it lay with the client."""
-    target = Path(folder, "freehold-traces", path.strip("/").replace("/", "-"), os.path.basename(path))
+def _fetched(source: object, digest: str, path: str, folder: str) -> Path:
+    """The trace as a file of this worker, fetched once. Its folder is named by its content."""
+    target = Path(folder, "freehold-traces", digest, os.path.basename(path))
     with _ONE_FETCH:
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -238,22 +321,3 @@ def _fetched(source: object, path: str, folder: str) -> Path:
                 fetch(str(source), part)
             part.replace(target)
     return target
-
-
-def _store(out: str, cells: dict[str, bytes]) -> None:
-    """Puts cells into the sweep's folder. One that is there must be the same."""
-    for name, content in cells.items():
-        target = Path(out, "cells", name)
-        if target.exists():
-            if target.read_bytes() != content:
-                raise _command.FreeholdError(f"{target}: two workers found different results for the same cell")
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
-            try:
-                part.write(content)
-                part.flush()
-                os.replace(part.name, target)
-            except OSError as error:
-                os.unlink(part.name)
-                raise _command.FreeholdError(f"{target} cannot be written: {error}; what was done is kept") from error

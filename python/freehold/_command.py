@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import IO
 
 Words = Sequence["str | os.PathLike[str]"]
 
@@ -23,7 +25,7 @@ class FreeholdError(RuntimeError):
         self.status = status
         self.command = None if command is None else [os.fspath(word) for word in command]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.status, self.command)
 
 
@@ -41,14 +43,66 @@ def path() -> str:
     return found
 
 
-def call(words: Words, fine: Iterable[int] = (0,), **more) -> subprocess.CompletedProcess[str]:
+def call(
+    words: Words, fine: Iterable[int] = (0,), stdout: int | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs the command to its end; an exit status that is not ``fine`` is an exception."""
     # Python ignores SIGXFSZ, and so shall the command: a limit on files is an error that it tells.
-    common = dict(stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", restore_signals=False)
-    done = subprocess.run([path(), *words], **common, **more)
+    done = subprocess.run(
+        [path(), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        restore_signals=False,
+        env=env,
+    )
     if done.returncode not in fine:
         raise refusal(done, words)
     return done
+
+
+def counted(words: Words, fine: Iterable[int], each: Callable[[int, int], None]) -> subprocess.CompletedProcess[str]:
+    """Runs a sweep as ``call`` does; ``each`` gets the cells done and all cells, whenever one is done."""
+    words = [*words, "--count"]
+    with tempfile.TemporaryFile("w+") as printed:
+        child = subprocess.Popen(
+            [path(), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            restore_signals=False,
+        )
+        assert child.stderr is not None
+        try:
+            said = _told(child.stderr, each)
+        except BaseException:
+            # After Ctrl-C, too: the command ends its workers, and what was done is kept.
+            child.terminate()
+            raise
+        finally:
+            child.stderr.close()
+            child.wait()
+        printed.seek(0)
+        done = subprocess.CompletedProcess(words, child.returncode, printed.read(), said)
+    if done.returncode not in fine:
+        raise refusal(done, words)
+    return done
+
+
+def _told(lines: IO[str], each: Callable[[int, int], None]) -> str:
+    """What the command says besides `cells DONE TOTAL`."""
+    said = []
+    for line in lines:
+        match line.split():
+            case ["cells", done, total] if done.isdigit() and total.isdigit():
+                each(int(done), int(total))
+            case _:
+                said.append(line)
+    return "".join(said)
 
 
 def output(words: Words, fine: Iterable[int] = (0,)) -> str:

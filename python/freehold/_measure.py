@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from . import _command, _replay
-from ._sweep import local_paths
+from ._sweep import Traces, local_paths
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 def measure(
-    traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    traces: Traces,
     on: str | Iterable[str] = "allocators",
     limit: int | str | None = None,
     runs: int | None = None,
@@ -41,13 +41,17 @@ def measure(
     given = (on if isinstance(on, str) else _command.listed(on), limit, runs)
     with tempfile.TemporaryDirectory(prefix="freehold-") as folder:
         urls: dict[str, str] = {}
-        paths = [path for given_path in local_paths(traces, Path(folder), urls) for path in _files(given_path)]
+        unread: dict[str, str] = {}
+        paths = [path for given_path in local_paths(traces, Path(folder), urls, unread) for path in _files(given_path)]
+        read = [path for path in paths if path not in unread]
         if client is None:
-            tables = [rows(path, Path(path).name, *given) for path in paths]
+            measured = [rows(path, Path(path).name, *given) for path in read]
         else:
             from . import _cluster
 
-            tables = _cluster.do_measurements(paths, given, client, urls)
+            measured = _cluster.do_measurements(read, given, client, urls)
+        in_order = iter(measured)
+        tables = [failed(Path(path).name, unread[path]) if path in unread else next(in_order) for path in paths]
     return pa.concat_tables(tables, promote_options="permissive")
 
 

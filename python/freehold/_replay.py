@@ -52,7 +52,7 @@ def compare(
     """
     with tempfile.TemporaryDirectory(prefix="freehold-") as folder:
         results = Path(folder, "results.json")
-        words = ["compare", "--on", _command.listed(on), *_options(limit, None, runs)]
+        words: list[str | os.PathLike[str]] = ["compare", "--on", _command.listed(on), *_options(limit, None, runs)]
         words += ["--output", report, "--results", results]
         words += ["--keep", keep] if keep is not None else []
         words += ["--", *command] if command else []

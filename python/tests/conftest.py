@@ -1,5 +1,11 @@
 """Recorded programs, made once; everything else is a test's own."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 import freehold
@@ -19,3 +25,37 @@ def traces(tmp_path_factory):
     for number in range(10):
         freehold.record(["env", "-i", "ls", "-d", *["/"] * (number + 1)], output=folder / f"{number}.fht", stacks="off")
     return folder
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory):
+    """A trace whose cells take long enough to be interrupted in."""
+    path = tmp_path_factory.mktemp("large") / "large.fht"
+    return freehold.record([sys.executable, "-c", "import json, argparse, email, decimal"], output=path, stacks="off").path
+
+
+@pytest.fixture
+def interrupt(tmp_path):
+    """Runs a line of Python until so many cells are done, sends it what Ctrl-C sends, and gives the cells that it leaves."""
+
+    def run(line, out, done):
+        child = subprocess.Popen([sys.executable, "-c", f"import freehold, sys\n{line}"], stderr=subprocess.PIPE, text=True)
+        try:
+            deadline = time.monotonic() + 60
+            while len(list(out.glob("cells/*/*.json"))) < done:
+                assert child.poll() is None, f"it ended by itself: {child.communicate()[1]}"
+                assert time.monotonic() < deadline, "cells are done"
+                time.sleep(0.002)
+            os.kill(child.pid, signal.SIGINT)
+            said = child.communicate(timeout=60)[1]
+        finally:
+            child.kill()
+        assert child.returncode == -signal.SIGINT and "KeyboardInterrupt" in said
+        return written(out)
+
+    return run
+
+
+def written(out):
+    """The cells of a folder, each with the time when it was written."""
+    return {file.name: file.stat().st_mtime_ns for file in out.glob("cells/*/*.json")}

@@ -1,10 +1,14 @@
+import io
 import subprocess
 import sys
 
+import fsspec
 import pyarrow.compute as pc
 import pytest
+from conftest import written
 
 import freehold
+from freehold import _progress, _store
 
 
 def test_cells_are_rows_and_are_not_done_twice(traces, tmp_path):
@@ -36,16 +40,128 @@ def test_a_study_is_swept_over_its_settings(tmp_path):
     assert set(table["seed"].to_pylist()) == {1, 2} and table["error"].null_count == table.num_rows
 
 
-def test_traces_come_from_any_store_that_fsspec_reads(traces, tmp_path):
-    import fsspec
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    """A store that fsspec reaches, and the URL of its folder."""
+    folder = f"{tmp_path}/store"
+    files = fsspec.filesystem(request.param)
+    yield files, f"{request.param}://{folder}"
+    if files.exists(folder):
+        files.rm(folder, recursive=True)
 
-    store = fsspec.filesystem("memory")
-    store.pipe("/store/7.fht", (traces / "7.fht").read_bytes())
+
+def test_traces_come_from_any_store_that_fsspec_reads(store, traces, tmp_path):
+    files, url = store
+    files.makedirs(url)
+    files.pipe(f"{url}/7.fht", (traces / "7.fht").read_bytes())
     near = freehold.sweep(traces / "7.fht", on="best-fit", out=tmp_path / "near").to_table()
-    far = freehold.sweep("memory://store/7.fht", on="best-fit", out=tmp_path / "far").to_table()
+    far = freehold.sweep(f"{url}/7.fht", on="best-fit", out=tmp_path / "far").to_table()
     assert far == near
-    with pytest.raises(freehold.FreeholdError, match="memory://store/none.fht cannot be read"):
-        freehold.sweep("memory://store/none.fht", out=tmp_path / "far")
+
+
+def test_a_trace_that_cannot_be_read_is_a_row_and_is_tried_again(store, traces, tmp_path):
+    files, url = store
+    arguments = dict(traces=[f"{url}/late.fht", traces / "8.fht"], on="best-fit,dmrt", out=tmp_path / "out")
+    found = freehold.sweep(**arguments).to_table().to_pylist()
+    assert [(row["trace"], row["error"] is None) for row in found] == [("8.fht", True)] * 2 + [("late.fht", False)] * 2
+    assert f"{url}/late.fht cannot be read: FileNotFoundError" in found[2]["error"]
+    files.makedirs(url)
+    files.pipe(f"{url}/late.fht", (traces / "7.fht").read_bytes())
+    assert freehold.sweep(**arguments).to_table()["error"].null_count == 4
+    measured = freehold.measure([f"{url}/none.fht", traces / "8.fht"], on="glibc", runs=1).to_pylist()
+    assert [row["trace"] for row in measured] == ["none.fht", "8.fht"]
+    assert "none.fht cannot be read" in measured[0]["error"] and measured[1]["error"] is None
+    with pytest.raises(freehold.FreeholdError, match="patterns are of files"):
+        freehold.sweep(f"{url}/*.fht", out=tmp_path / "out")
+
+
+def test_cells_and_dataset_go_to_any_store_that_fsspec_writes(store, traces, tmp_path, monkeypatch):
+    files, url = store
+    monkeypatch.chdir(tmp_path)
+    arguments = dict(on="best-fit,dmrt", limit=[2, None])
+    near = freehold.sweep(traces / "[0-3].fht", out=tmp_path / "near", **arguments).to_table()
+    # Two of the four traces first: their cells must not be done again.
+    freehold.sweep(traces / "[0-1].fht", out=f"{url}/far", **arguments)
+    before = {path: files.modified(path) for path in files.find(f"{url}/far/cells")}
+    assert len(before) == 8
+    far = freehold.sweep(traces / "[0-3].fht", out=f"{url}/far", **arguments)
+    after = {path: files.modified(path) for path in files.find(f"{url}/far/cells")}
+    assert far.to_table() == near and len(after) == 16 and before.items() <= after.items()
+    assert files.cat(f"{url}/far/sweep.parquet") == (tmp_path / "near/sweep.parquet").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} <= {"near", "store"}, "no folder is called like the URL"
+
+
+def test_cells_reach_a_store_while_the_sweep_goes_on(traces, tmp_path, monkeypatch):
+    monkeypatch.setattr(_store, "_BEAT", 0.0)
+    pushed = []
+    put = _store.Remote._put
+    monkeypatch.setattr(_store.Remote, "_put", lambda self, contents: (pushed.append(len(contents)), put(self, contents)))
+    freehold.sweep(traces / "*.fht", on="best-fit,malloc", out=f"file://{tmp_path}/far", workers=1)
+    assert sum(pushed) == 21 and len(pushed) > 2, "twenty cells and the dataset, not all at the end"
+
+
+def test_a_store_that_cannot_be_written_is_named(traces, tmp_path):
+    with pytest.raises(freehold.FreeholdError, match="file:///proc/none cannot be written"):
+        freehold.sweep(traces / "0.fht", on="best-fit", out="file:///proc/none")
+    with pytest.raises(freehold.FreeholdError, match="nothing://here cannot be used"):
+        freehold.sweep(traces / "0.fht", on="best-fit", out="nothing://here")
+
+
+def test_a_cell_done_twice_must_be_the_same_bytes(store, traces, tmp_path):
+    files, url = store
+    name, one, other = "ab/abcd.json", b'{"rows": [1]}', b'{"rows": [2]}'
+    folder = _store.Folder(tmp_path / "near")
+    folder.keep({name: one})
+    folder.keep({name: one})
+    with pytest.raises(freehold.FreeholdError, match="abcd.json: two workers found different results"):
+        folder.keep({name: other})
+    (tmp_path / "near/cells" / name).write_bytes(other[:5])
+    folder.keep({name: one})
+    assert (tmp_path / "near/cells" / name).read_bytes() == one, "half a cell counts as none"
+
+    for before, after in [(other[:5], one), (other, other)]:
+        remote = _store.Remote(url, tmp_path / f"copy-{len(before)}")
+        remote.keep({name: one})
+        # Another client, meanwhile.
+        files.makedirs(f"{url}/cells/ab", exist_ok=True)
+        files.pipe(f"{url}/cells/{name}", before)
+        if before == other:
+            with pytest.raises(freehold.FreeholdError, match="two workers found different results"):
+                remote.end()
+        else:
+            remote.end()
+        assert files.cat(f"{url}/cells/{name}") == after
+        files.rm(f"{url}/cells", recursive=True)
+
+
+def test_after_ctrl_c_the_next_call_does_the_rest_and_nothing_twice(large, interrupt, tmp_path):
+    arguments = dict(traces=str(large), on="policies,malloc", limit=[1.5, 2, 3], workers=2)
+    whole = freehold.sweep(**arguments, out=tmp_path / "whole").to_table()
+    cut = tmp_path / "cut"
+    before = interrupt(f"freehold.sweep(**{arguments}, out={str(cut)!r})", cut, 3)
+    assert 3 <= len(before) < whole.num_rows, "it was in the middle"
+    assert not (cut / "sweep.parquet").exists()
+    again = freehold.sweep(**arguments, out=cut).to_table()
+    assert again == whole and before.items() <= written(cut).items()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_shows_how_much_is_done_and_how_long_the_rest_takes(is_terminal, traces, tmp_path, monkeypatch):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    monkeypatch.setattr(_progress, "_PATIENCE", 0)
+    monkeypatch.setattr(_progress, "_BEAT", 0)
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    freehold.sweep(traces / "*.fht", on="best-fit,dmrt", out=tmp_path / "out")
+    shown = screen.getvalue()
+    assert ("7 of 20 cells, 0 s left" in shown) == is_terminal, shown
+    assert shown.endswith("\r\x1b[K") if is_terminal else not shown
+
+
+def test_the_time_left_is_in_words():
+    assert [_progress._duration(seconds) for seconds in (0.4, 59, 61, 7260)] == ["0 s", "59 s", "1 min 1 s", "2 h 1 min"]
 
 
 def test_whoever_imports_it_does_not_wait_for_pandas():

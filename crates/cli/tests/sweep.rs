@@ -379,6 +379,25 @@ fn a_full_disk_is_named_and_what_was_done_is_kept() {
 }
 
 #[test]
+fn what_one_machine_had_not_is_tried_again_on_another_day() {
+    let desk = Desk::new(0, 0);
+    let study =
+        ["--study", "mesh", "--quick", "--set", "platforms=[\"2x2\"]", "--set", "larger=2x2"];
+    let mut limited = Command::new("sh");
+    // Files are at most 16 KiB long: the sweep's own are shorter, the study's report is not.
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 32; exec \"$@\"", "sh"]);
+    limited.arg(env!("CARGO_BIN_EXE_freehold")).arg("sweep").args(study).arg("--json");
+    let output = limited.current_dir(desk.folder.path()).output().unwrap();
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = summary["first_error"].as_str().unwrap();
+    assert!(said.contains("File too large") && said.contains("tries it again"), "{said}");
+    assert_eq!(rows(&desk.path("sweep/sweep.parquet"))[0]["error"], said);
+    assert!(desk.cells("sweep").is_empty(), "an error of the machine is not kept");
+    let again = desk.summary(&study);
+    assert_eq!((&again["done"], &again["errors"]), (&1.into(), &0.into()), "{again}");
+}
+
+#[test]
 fn a_cell_that_wants_too_much_memory_harms_no_other() {
     let desk = Desk::new(1, 400);
     let mut limited = Command::new("sh");
@@ -403,6 +422,43 @@ fn a_cell_that_wants_too_much_memory_harms_no_other() {
     assert_eq!((&summary["cells"], &summary["errors"]), (&4.into(), &2.into()), "{summary}");
     let said = summary["first_error"].as_str().unwrap();
     assert!(said.contains("cannot be reserved") && said.contains("--limit"), "{said}");
+    assert_eq!(summary["passing"].as_object().unwrap().len(), 2, "{summary}");
+    let with_memory = ["--traces", "0.fht", "--on", "best-fit,good-fit", "--limit", "60G,64K"];
+    let again = desk.summary(&with_memory);
+    assert_eq!(
+        (&again["found"], &again["done"], &again["errors"]),
+        (&2.into(), &2.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_caller_names_errors_that_it_knows_and_these_cells_are_not_tried() {
+    let desk = Desk::new(2, 400);
+    let cells = ["--traces", "0.fht", "1.fht", "far.fht", "--on", "best-fit,dmrt"];
+    let printed = text(&desk.run(&[&cells[..], &["--print", "--json"]].concat()).stdout);
+    let lines: Vec<Value> =
+        printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "a trace that is not there has no cells to do: {printed}");
+    assert!(lines[1]["command"].as_str().unwrap().starts_with("freehold sweep --traces 1.fht"));
+    let names: Vec<&str> =
+        lines[0]["cells"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let known = serde_json::json!({
+        "cells": { names[0]: "no worker could do it" },
+        "traces": { "far.fht": "the store does not answer" },
+    });
+    fs::write(desk.path("known.json"), known.to_string()).unwrap();
+    let done = desk.summary(&[&cells[..], &["--errors", "known.json"]].concat());
+    assert_eq!((&done["done"], &done["errors"]), (&3.into(), &3.into()), "{done}");
+    let errors: Vec<Value> = rows(&desk.path("sweep/sweep.parquet"))
+        .into_iter()
+        .map(|row| row["error"].clone())
+        .collect();
+    let (none, far) = (Value::Null, Value::from("the store does not answer"));
+    assert_eq!(
+        errors,
+        ["no worker could do it".into(), none.clone(), none.clone(), none, far.clone(), far]
+    );
+    assert_eq!(desk.summary(&cells[..])["done"], 1, "what was not tried is tried later");
 }
 
 #[test]
@@ -445,6 +501,38 @@ fn studies_are_swept_over_their_settings() {
     assert_eq!(desk.dataset("one"), desk.dataset("two"));
     let wrong = desk.summary(&["--study", "mehs", "--set", "seed=1"]);
     assert!(wrong["first_error"].as_str().unwrap().contains("banks, dmrt, mesh"), "{wrong}");
+}
+
+/// A machine of a few MiB for seconds, and none of the runs that compare seeds.
+#[test]
+fn the_banks_are_swept_over_a_setting_of_their_migration() {
+    let desk = Desk::new(0, 0);
+    let small = [
+        "machines.m32.memory_mib=256",
+        "machines.m32.bank_mib=4",
+        "machines.m4.memory_mib=512",
+        "machines.m1.memory_mib=64",
+        "workloads.light.seconds=60",
+        "workloads.medium.seconds=60",
+        "workloads.storms.seconds=60",
+        "sweep_seconds=60",
+        "robust_seeds=0",
+        "stream_seeds=0",
+        "verdict_seeds=1",
+        "policies=[\"fullest\"]",
+        "migration.per_thousand_freed=40,60",
+    ];
+    let set = small.iter().flat_map(|setting| ["--set", setting]);
+    let arguments: Vec<&str> = ["--study", "banks", "--quick"].into_iter().chain(set).collect();
+    let done = desk.summary(&arguments);
+    assert_eq!((&done["cells"], &done["errors"]), (&2.into(), &0.into()), "{done}");
+    let rows = rows(&desk.path("sweep/sweep.parquet"));
+    let of =
+        |value: u64| rows.iter().filter(|row| row["migration.per_thousand_freed"] == value).count();
+    assert!(of(40) > 0 && of(40) == of(60) && rows.len() == 2 * of(40));
+    let wrong = desk.summary(&["--study", "banks", "--set", "migration.limit=0.04", "--out", "w"]);
+    let said = wrong["first_error"].as_str().unwrap();
+    assert!(said.contains("no setting migration.limit"), "{said}");
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! `freehold sweep`: many replays, or many runs of a study, as one dataset.
 
+mod known;
 mod lines;
 
+use self::known::Known;
 use crate::ui::{self, WrongCommandLine};
 use anyhow::{Context, Result};
 use freehold_lab::human;
 use freehold_lab::results::write_json;
 use freehold_lab::sweep::{self, Cell, Crew, Done, Found, Job, Plan, Request, Store, Version};
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
-use std::io;
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -26,11 +28,13 @@ use std::time::Instant;
   freehold sweep --traces a.fht b.fht --on policies,malloc --limit 1.05,1.1,1.5,2
   freehold sweep --traces 'traces/*.fht' --on malloc --set reserve.bytes=1M,8M,32M --set purge.from=8M,off
   freehold sweep --study mesh --quick --set seed=1..100 --out seeds
+  freehold sweep --study banks --quick --set seed=1..10 --set migration.per_thousand_freed=40,60
   freehold sweep --traces 'traces/*.fht' --print | parallel    then the same without --print writes the dataset
   python3 -c \"import pandas; print(pandas.read_parquet('sweep/sweep.parquet'))\"
 
-A cell that cannot be done (a wrong trace, policy or setting; not enough memory) is a row with its error. After Ctrl-C, a \
-full disk or a crash the same command continues where it stopped; at most the cells in flight are lost. docs/columns.md explains the \
+A cell that cannot be done is a row with its error. A wrong trace, policy or setting stays so; what this machine was to blame for \
+(memory, a full disk, a study that failed) the same command tries again. After Ctrl-C, a full disk or a crash it continues where it \
+stopped; at most the cells in flight are lost. docs/columns.md explains the \
 columns. Measured replays (`--on glibc`) cannot be part of a sweep; Python's `freehold.measure` does many.
 
 Exit status: 0 every cell has a result; 1 some have errors, or it failed; 2 the command line was wrong; 130 interrupted.")]
@@ -66,9 +70,15 @@ pub struct Args {
     /// Compute the cells but write no dataset; the commands that --print prints do this.
     #[arg(long)]
     part: bool,
-    /// Print what was done as JSON.
+    /// Print what was done as JSON; with --print, each command as JSON with the names of its cells.
     #[arg(long)]
     json: bool,
+    /// Errors that are known already: JSON with sentences by `cells` (names) and by `traces` (paths). These cells are not tried.
+    #[arg(long, hide = true, value_name = "FILE")]
+    errors: Option<PathBuf>,
+    /// Tell of each cell on standard error: `cells DONE TOTAL`.
+    #[arg(long, hide = true)]
+    count: bool,
     /// Be a worker: read cells from standard input. The folder is for what studies leave.
     #[arg(long, hide = true, value_name = "FOLDER")]
     worker: Option<PathBuf>,
@@ -84,6 +94,10 @@ impl Args {
             quick: self.quick,
             set: self.set.clone(),
         }
+    }
+
+    fn known(&self) -> Result<Known> {
+        self.errors.as_deref().map_or_else(|| Ok(Known::default()), Known::read)
     }
 
     fn workers(&self) -> usize {
@@ -106,6 +120,8 @@ struct Summary {
     errors: usize,
     /// An error, so that one is seen.
     first_error: Option<String>,
+    /// Errors of this attempt only, by the cell's name: they are not kept.
+    passing: BTreeMap<String, String>,
     workers: usize,
     seconds: f64,
     /// Seconds that the replays themselves took, of all workers together.
@@ -128,12 +144,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     drop(bar);
     let plan = plan.map_err(|error| WrongCommandLine(error.to_string()))?;
     let store = Store::at(&args.out)?;
-    let mut work = Work::new(&plan, &store);
+    let mut work = Work::new(&plan, &store, args.known()?);
     if args.print {
         ui::print(lines::of(&args, work.missing()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    work.run(&exe, args.workers(), &interrupted)?;
+    work.run(&exe, &args, &interrupted)?;
     if ui::is_raised(&interrupted) {
         let (left, cells) = (work.missing().count(), plan.jobs.len());
         eprintln!(
@@ -156,6 +172,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         done: work.missing.len(),
         errors: errors.len(),
         first_error: errors.into_iter().next(),
+        passing: work.known.cells,
         workers: args.workers(),
         seconds: began.elapsed().as_secs_f64(),
         work_seconds: work.seconds,
@@ -178,20 +195,21 @@ struct Work<'a> {
     /// The cells that were not there, each name once.
     missing: Vec<&'a Job>,
     were_there: usize,
-    /// What is true of this attempt only, by the cell's name: it is told and not kept.
-    passing: HashMap<&'a str, Found>,
+    /// Errors that are told and not kept: those known before, and those of this attempt.
+    known: Known,
     seconds: f64,
 }
 
 impl<'a> Work<'a> {
-    fn new(plan: &'a Plan, store: &'a Store) -> Self {
+    fn new(plan: &'a Plan, store: &'a Store, known: Known) -> Self {
         // Two traces of the same content have the same cells.
         let mut seen = HashSet::new();
         let is_new = |job: &&Job| job.name.as_ref().is_ok_and(|name| seen.insert(name.clone()));
         let (there, missing): (Vec<&Job>, Vec<&Job>) =
             plan.jobs.iter().filter(is_new).partition(|job| is_there(store, job));
         let were_there = there.len();
-        Self { store, missing, were_there, passing: HashMap::new(), seconds: 0.0 }
+        let missing = missing.into_iter().filter(|job| known.error(job).is_none()).collect();
+        Self { store, missing, were_there, known, seconds: 0.0 }
     }
 
     /// The cells that are not there now.
@@ -201,11 +219,11 @@ impl<'a> Work<'a> {
     }
 
     /// Does what is missing, or what of it comes before the interruption.
-    fn run(&mut self, exe: &Path, workers: usize, interrupted: &AtomicBool) -> Result<()> {
+    fn run(&mut self, exe: &Path, args: &Args, interrupted: &AtomicBool) -> Result<()> {
         let scratch = tempfile::Builder::new().prefix("freehold-").tempdir();
         let scratch = scratch.context("workers need a temporary folder; set TMPDIR to one")?;
-        let crew =
-            Crew { exe, arguments: &["sweep", "--worker"], scratch: scratch.path(), workers };
+        let (arguments, workers) = (&["sweep", "--worker"], args.workers());
+        let crew = Crew { exe, arguments, scratch: scratch.path(), workers };
         let cells: Vec<&Cell> = self.missing.iter().map(|job| &job.cell).collect();
         let total = cells.len() as u64;
         let mut bar = ui::Progress::new("doing cells");
@@ -213,6 +231,10 @@ impl<'a> Work<'a> {
         crew.work(&cells, interrupted, |done: Done| {
             finished += 1;
             bar.set(finished, total);
+            if args.count {
+                // Whoever listened may be gone, as after Ctrl-C.
+                let _ = writeln!(io::stderr(), "cells {finished} {total}");
+            }
             self.keep(done)
         })
     }
@@ -222,20 +244,21 @@ impl<'a> Work<'a> {
         self.seconds += done.seconds;
         match done.lasts {
             true => self.store.put(name, &done.found)?,
-            false => drop(self.passing.insert(name, done.found)),
+            false => self.known.add(name, done.found),
         }
         Ok(())
     }
 
     /// What a cell found.
     fn found(&self, job: &Job) -> Found {
-        let name = match &job.name {
-            Ok(name) => name,
-            Err(why) => return Found::failed(why),
-        };
-        let passing = || self.passing.get(name.as_str()).cloned();
-        let lost = || Found::failed("its file was taken away while the sweep ran");
-        self.store.get(name).or_else(passing).unwrap_or_else(lost)
+        let known = || self.known.error(job).map(Found::failed);
+        match &job.name {
+            Ok(name) => {
+                let lost = || Found::failed("its file was taken away while the sweep ran");
+                self.store.get(name).or_else(known).unwrap_or_else(lost)
+            }
+            Err(why) => known().unwrap_or_else(|| Found::failed(why)),
+        }
     }
 }
 

@@ -120,12 +120,8 @@ impl Watcher<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
-            let done = done.map(|(answer, lasts)| Done {
-                at,
-                found: answer.found,
-                seconds: answer.seconds,
-                lasts,
-            });
+            let done =
+                done.map(|Answer { found, seconds, lasts }| Done { at, found, seconds, lasts });
             if tells.send(done).is_err() {
                 break;
             }
@@ -136,8 +132,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// The answer, and whether it lasts.
-    fn do_cell(&self, worker: &mut Option<Worker>, cell: &Cell) -> io::Result<(Answer, bool)> {
+    fn do_cell(&self, worker: &mut Option<Worker>, cell: &Cell) -> io::Result<Answer> {
         let mut why = String::new();
         for _ in 0..ATTEMPTS {
             let mut one = match worker.take() {
@@ -147,7 +142,7 @@ impl Watcher<'_> {
             match one.ask(cell) {
                 Ok(answer) => {
                     *worker = Some(one);
-                    return Ok((answer, true));
+                    return Ok(answer);
                 }
                 Err(_) if self.stop.load(Ordering::Relaxed) => {
                     self.ended(one)?;
@@ -159,7 +154,7 @@ impl Watcher<'_> {
         let found = Found::failed(format!(
             "the worker ended in this cell, {ATTEMPTS} times: {why}; the same command tries it again"
         ));
-        Ok((Answer { found, seconds: 0.0 }, false))
+        Ok(Answer { found, seconds: 0.0, lasts: false })
     }
 
     fn said(&self) -> PathBuf {

@@ -48,20 +48,24 @@ impl Store {
     /// Keeps what the cell found. It is not forced to the disk: a cell lost with the machine's power is done again.
     ///
     /// # Errors
-    /// When the disk refuses; nothing is left behind then.
+    /// When the disk refuses; nothing is left behind then. When another sweep in the same folder has found something else.
     pub fn put(&self, name: &str, found: &Found) -> Result<(), StoreError> {
         let file = self.file(name);
-        self.try_put(&file, found)
+        let line = format!("{}\n", serde_json::json!(found));
+        if self.has(name) {
+            let same = fs::read(&file).is_ok_and(|other| other == line.as_bytes());
+            let file = file.display().to_string();
+            return if same { Ok(()) } else { Err(StoreError::Differs { file }) };
+        }
+        self.try_put(&file, &line)
             .map_err(|source| StoreError::Cell { file: file.display().to_string(), source })
     }
 
-    fn try_put(&self, file: &Path, found: &Found) -> io::Result<()> {
+    fn try_put(&self, file: &Path, line: &str) -> io::Result<()> {
         let folder = file.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder)?;
         let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-        let mut line = serde_json::to_vec(found)?;
-        line.push(b'\n');
-        temporary.write_all(&line)?;
+        temporary.write_all(line.as_bytes())?;
         temporary.persist(file).map_err(|error| error.error)?;
         Ok(())
     }
@@ -104,6 +108,15 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// Two sweeps did it, and disagree.
+    #[error(
+        "{file} holds another result for the same cell: one of the two machines, or the disk, is wrong; \
+         remove the file, and the same command does the cell again"
+    )]
+    Differs {
+        /// The file.
+        file: String,
+    },
 }
 
 #[cfg(test)]
@@ -123,5 +136,17 @@ mod tests {
             fs::write(&file, &whole[..length]).unwrap();
             assert!(!store.has("abcd"), "{length} bytes of it");
         }
+    }
+
+    #[test]
+    fn a_cell_done_twice_must_find_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path()).unwrap();
+        let (one, other) = (Found::failed("one"), Found::failed("other"));
+        store.put("abcd", &one).unwrap();
+        store.put("abcd", &one).unwrap();
+        let said = store.put("abcd", &other).unwrap_err().to_string();
+        assert!(said.contains("abcd.json holds another result"), "{said}");
+        assert_eq!(store.get("abcd"), Some(one), "the first stays");
     }
 }

@@ -9,8 +9,8 @@ use super::plan::{Cell, Subject};
 use super::rows::Replayed;
 use crate::malloc::{self, Settings};
 use crate::selection::Selection;
-use crate::simulate::{self, Options, Survey};
-use freehold_trace::{ProcessId, Trace};
+use crate::simulate::{self, Options, SimulateError, Survey};
+use freehold_trace::{OpenError, ProcessId, Trace};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -32,6 +32,57 @@ pub(super) struct Answer {
     pub found: Found,
     /// How long the cell itself took: the replay, or the study.
     pub seconds: f64,
+    /// Whether it would be found anywhere and at any time.
+    pub lasts: bool,
+}
+
+/// Why a cell has no result.
+#[derive(Debug)]
+enum Failure {
+    /// It has none anywhere: its trace, policy or setting is wrong.
+    OfCell(String),
+    /// This machine had not what it takes: memory, room on a disk, a file that can be read. Another attempt may succeed.
+    OfMachine(String),
+}
+
+impl Failure {
+    fn of_cell(why: impl ToString) -> Failure {
+        Failure::OfCell(why.to_string())
+    }
+
+    fn of_machine(why: impl ToString) -> Failure {
+        Failure::OfMachine(why.to_string())
+    }
+
+    /// What the dataset says, and whether it lasts.
+    fn found(self) -> (Found, bool) {
+        match self {
+            Failure::OfCell(why) => (Found::failed(why), true),
+            Failure::OfMachine(why) => {
+                (Found::failed(format!("{why}; the same command tries it again")), false)
+            }
+        }
+    }
+}
+
+impl From<SimulateError> for Failure {
+    fn from(error: SimulateError) -> Failure {
+        let why = in_one_line(&error);
+        match error {
+            SimulateError::Read(_) | SimulateError::Memory { .. } => Failure::OfMachine(why),
+            _ => Failure::OfCell(why),
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        let why = in_one_line(&error);
+        match error {
+            OpenError::Io { .. } => Failure::OfMachine(why),
+            _ => Failure::OfCell(why),
+        }
+    }
 }
 
 /// Serves until there are no more cells. `exe` is this command, for studies, which work in `scratch`.
@@ -60,8 +111,8 @@ pub fn serve(
                 found
             }
         };
-        let found = found.unwrap_or_else(Found::failed);
-        serde_json::to_writer(&mut answers, &Answer { found, seconds })?;
+        let (found, lasts) = found.map_or_else(Failure::found, |found| (found, true));
+        serde_json::to_writer(&mut answers, &Answer { found, seconds, lasts })?;
         answers.write_all(b"\n")?;
         answers.flush()?;
     }
@@ -81,18 +132,26 @@ struct Opened {
 }
 
 impl Opened {
-    fn at(path: &Path) -> Result<Opened, String> {
-        let named = |why: String| {
+    fn at(path: &Path) -> Result<Opened, Failure> {
+        Opened::try_at(path).map_err(|failure| {
             // Where the trace lies is no part of a result.
-            why.replace(&path.display().to_string(), &super::plan::file_name(path))
-        };
-        let trace = Trace::open(path).map_err(|error| named(in_one_line(&error)))?;
+            let named = |why: String| {
+                why.replace(&path.display().to_string(), &super::plan::file_name(path))
+            };
+            match failure {
+                Failure::OfCell(why) => Failure::OfCell(named(why)),
+                Failure::OfMachine(why) => Failure::OfMachine(named(why)),
+            }
+        })
+    }
+
+    fn try_at(path: &Path) -> Result<Opened, Failure> {
+        let trace = Trace::open(path)?;
         let never = AtomicBool::new(false);
-        let process = simulate::heaviest(&trace, &mut |_, _| (), &never);
-        let process = process.map_err(|error| named(in_one_line(&error)))?;
-        let process = process.ok_or("the trace holds no event at all: nothing was recorded")?;
-        let survey = simulate::survey(&trace, process, &mut |_, _| (), &never);
-        let survey = survey.map_err(|error| named(in_one_line(&error)))?;
+        let process = simulate::heaviest(&trace, &mut |_, _| (), &never)?;
+        let nothing = "the trace holds no event at all: nothing was recorded";
+        let process = process.ok_or_else(|| Failure::of_cell(nothing))?;
+        let survey = simulate::survey(&trace, process, &mut |_, _| (), &never)?;
         Ok(Opened { path: path.to_owned(), trace, survey })
     }
 }
@@ -118,9 +177,9 @@ fn replay(
     limit: Limit,
     set: &[(String, String)],
     seconds: &mut f64,
-) -> Result<Found, String> {
-    let on = Selection::parse(on, &[]).map_err(|error| error.to_string())?;
-    let settings = settings(set)?;
+) -> Result<Found, Failure> {
+    let on = Selection::parse(on, &[]).map_err(Failure::of_cell)?;
+    let settings = settings(set).map_err(Failure::OfCell)?;
     let opened = match last.take().filter(|opened| opened.path == path) {
         Some(opened) => opened,
         None => Opened::at(path)?,
@@ -140,8 +199,8 @@ fn replay(
             .map(|all| all.into_iter().map(|one| one.outcome).collect())
     };
     *seconds = began.elapsed().as_secs_f64();
-    let outcomes = outcome.map_err(|error| in_one_line(&error))?;
-    let outcome = outcomes.first().ok_or("nothing to replay on")?;
+    let outcomes = outcome?;
+    let outcome = outcomes.first().ok_or_else(|| Failure::of_cell("nothing to replay on"))?;
     Ok(Replayed { survey, limit, outcome }.found())
 }
 
@@ -160,13 +219,15 @@ fn study(
     name: &str,
     quick: bool,
     set: &[(String, String)],
-) -> Result<Found, String> {
+) -> Result<Found, Failure> {
     if !STUDIES.contains(&name) {
         let all = STUDIES.join(", ");
-        return Err(format!("no study that can be swept over is called {name:?}; there are {all}"));
+        let why = format!("no study that can be swept over is called {name:?}; there are {all}");
+        return Err(Failure::OfCell(why));
     }
-    let folder = tempfile::tempdir_in(scratch)
-        .map_err(|error| format!("{} cannot be written: {error}", scratch.display()))?;
+    let unwritten =
+        |error| Failure::OfMachine(format!("{} cannot be written: {error}", scratch.display()));
+    let folder = tempfile::tempdir_in(scratch).map_err(unwritten)?;
     let mut command = Command::new(exe);
     command.args(["study", name, "--out"]).arg(folder.path());
     command.args(quick.then_some("--quick"));
@@ -175,17 +236,27 @@ fn study(
         command.arg("--set").arg(format!("{name}={value}"));
     }
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output();
-    let output = output.map_err(|error| format!("the study cannot be started: {error}"))?;
+    let output = output
+        .map_err(|error| Failure::OfMachine(format!("the study cannot be started: {error}")))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next_back().unwrap_or("it failed").trim_start_matches("freehold: ");
-        return Err(said.to_owned());
+        return Err(failed(&output));
     }
-    let files = fs::read_dir(folder.path()).map_err(|error| error.to_string())?;
+    let files = fs::read_dir(folder.path()).map_err(Failure::of_machine)?;
     let mut paths = files.flatten().map(|file| file.path());
     let rows = paths.find(|path| path.extension().is_some_and(|end| end == "parquet"));
-    let rows = rows.ok_or("the study wrote no rows")?;
-    read_rows(&rows).map_err(|error| format!("the study's rows cannot be read: {error}"))
+    let rows = rows.ok_or_else(|| Failure::of_cell("the study wrote no rows"))?;
+    read_rows(&rows)
+        .map_err(|error| Failure::OfMachine(format!("the study's rows cannot be read: {error}")))
+}
+
+/// What a study that failed said. It does not say whether its settings or this machine are to blame; wrong settings are refused at
+/// once, so to try them again costs nothing.
+fn failed(output: &Output) -> Failure {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().next_back().map(|line| line.trim_start_matches("freehold: "));
+    Failure::OfMachine(
+        said.map_or_else(|| format!("the study ended: {}", output.status), str::to_owned),
+    )
 }
 
 fn read_rows(path: &Path) -> Result<Found, parquet::errors::ParquetError> {

@@ -5,6 +5,7 @@
 use super::Args;
 use crate::ui::quoted;
 use freehold_lab::sweep::{Job, Subject};
+use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -23,7 +24,11 @@ pub fn of<'a>(args: &Args, missing: impl Iterator<Item = &'a Job>) -> String {
     let out = quoted(&args.out.to_string_lossy());
     let mut text = String::new();
     for (head, line) in lines {
-        let _ = writeln!(text, "freehold sweep {head}{} --part --out {out}", line.words());
+        let command = format!("freehold sweep {head}{} --part --out {out}", line.words());
+        let _ = match args.json {
+            true => writeln!(text, "{}", json!({ "command": command, "cells": line.cells })),
+            false => writeln!(text, "{command}"),
+        };
     }
     text
 }
@@ -45,12 +50,14 @@ fn head(job: &Job) -> String {
 /// What they do not share.
 #[derive(Default)]
 struct Line<'a> {
+    cells: Vec<&'a str>,
     on: Vec<&'a str>,
     set: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
 impl<'a> Line<'a> {
     fn add(&mut self, job: &'a Job) {
+        self.cells.extend(job.name.as_deref());
         let Subject::Replay { on, .. } = &job.cell.subject else { return };
         if !self.on.contains(&on.as_str()) {
             self.on.push(on);
