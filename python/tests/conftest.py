@@ -39,7 +39,9 @@ def interrupt(tmp_path):
     """Runs a line of Python until so many cells are done, sends it what Ctrl-C sends, and gives the cells that it leaves."""
 
     def run(line, out, done):
-        child = subprocess.Popen([sys.executable, "-c", f"import freehold, sys\n{line}"], stderr=subprocess.PIPE, text=True)
+        # A job in the background has inherited that Ctrl-C is ignored.
+        heard = "import freehold, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+        child = subprocess.Popen([sys.executable, "-c", f"{heard}\n{line}"], stderr=subprocess.PIPE, text=True)
         try:
             deadline = time.monotonic() + 60
             while len(list(out.glob("cells/*/*.json"))) < done:
