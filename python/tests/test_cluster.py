@@ -331,6 +331,13 @@ def test_a_study_is_swept_on_a_cluster_into_a_store(cluster, tmp_path, on_the_cl
     assert len(list((tmp_path / "far/cells").glob("*/*"))) == 2, "an error is tried again"
 
 
+def test_what_the_cluster_has_done_is_counted(cluster, traces, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(_progress.Progress, "set", lambda self, done, total: shown.append((done, total)))
+    freehold.sweep(traces / "[0-4].fht", on="best-fit,dmrt", limit=[1.5, 2], out=tmp_path / "out", client=cluster)
+    assert shown == [(done, 20) for done in range(2, 21, 2)]
+
+
 def test_another_version_on_a_worker_is_refused(cluster, traces, tmp_path):
     def another():
         from freehold import _cluster
