@@ -2,7 +2,7 @@
 //!
 //! zig links against an older glibc than this machine's, so that what is built here runs on distributions since 2018.
 
-use super::{root, run_tool, target};
+use super::{licences, root, run_tool, target};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 pub fn build(out: &Path) -> Result<Vec<PathBuf>> {
     let project = root().join("python");
     let bin = environment(&project)?;
+    // The wheel's `license-files`, beside our own.
+    licences::write(&project)?;
     let path = std::env::var("PATH").unwrap_or_default();
     run_tool(
         Command::new(bin.join("maturin"))
