@@ -153,6 +153,7 @@ freehold_testkit::trials! {
     a_service_in_c,
     a_service_in_cxx,
     pkg_config_says_how,
+    the_notices_of_all_that_the_library_contains_are_installed,
     uninstalling_leaves_nothing_and_what_others_have,
     the_header_declares_what_the_library_has,
     the_header_tells_every_option,
