@@ -12,7 +12,7 @@ python3 -m venv "$folder/venv"
 # From elsewhere, so that the installed module is tested and not the one in this folder.
 cp -r tests pyproject.toml ../docs/python.ipynb "$folder"
 cd "$folder"
-ls venv/lib/python3*/site-packages/freehold-*.dist-info/licenses/licences/THIRD-PARTY >/dev/null
+ls venv/lib/python3*/site-packages/freehold-*.dist-info/licenses/THIRD-PARTY >/dev/null
 venv/bin/python -m mypy --config-file pyproject.toml --cache-dir mypy --package freehold
 venv/bin/python -m pytest --quiet --no-header -p no:cacheprovider tests
 venv/bin/pip uninstall --quiet --yes freehold

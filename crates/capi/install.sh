@@ -3,6 +3,8 @@
 #   lib/libfreehold.so.1           what programs load (and LD_PRELOAD names); .so is what they link
 #   lib/libfreehold.a              the same to be linked into a program
 #   include/freehold.h, lib/pkgconfig/freehold.pc, lib/cmake/Freehold/*.cmake
+#   share/doc/libfreehold/         our licences, and the notices of what is in the library besides our code: Rust's standard library,
+#                                  which has the crate libc, too
 # Takes it away again: crates/capi/install.sh --uninstall [PREFIX], with the same DESTDIR and LIBDIR.
 # DESTDIR is put before every path, as packagers expect. LIBDIR is another folder than lib, beneath PREFIX. LIBRARY and ARCHIVE name
 # libraries that are built already.
@@ -23,15 +25,18 @@ esac
 libdir=${LIBDIR:-lib}
 to=${DESTDIR:-}$prefix
 lib=$to/$libdir
+documents=$to/share/doc/libfreehold
 
 uninstall() {
   rm -f "$lib/libfreehold.so.1" "$lib/libfreehold.so" "$lib/libfreehold.a" "$to/include/freehold.h" "$lib/pkgconfig/freehold.pc" \
-    "$lib/cmake/Freehold/FreeholdConfig.cmake" "$lib/cmake/Freehold/FreeholdConfigVersion.cmake"
+    "$lib/cmake/Freehold/FreeholdConfig.cmake" "$lib/cmake/Freehold/FreeholdConfigVersion.cmake" \
+    "$documents/LICENSE-APACHE" "$documents/LICENSE-MIT" "$documents/RUST-LIBRARY.html"
   # Empty folders go, too, but not the system's own. That others use them is no failure.
   rmdir "$lib/cmake/Freehold" 2>/dev/null || :
+  rmdir "$documents" 2>/dev/null || :
   case $prefix in
     /usr | /usr/local) ;;
-    *) rmdir "$lib/cmake" "$lib/pkgconfig" "$lib" "$to/include" "$to" 2>/dev/null || : ;;
+    *) rmdir "$lib/cmake" "$lib/pkgconfig" "$lib" "$to/include" "$to/share/doc" "$to/share" "$to" 2>/dev/null || : ;;
   esac
   echo "uninstalled: $lib/libfreehold.so.1"
 }
@@ -50,6 +55,19 @@ put() {
   mv -f "$3.new" "$3"
 }
 
+# Whoever passes the library on passes them on, too.
+install_notices() {
+  for licence in LICENSE-APACHE LICENSE-MIT; do
+    put 644 "$here/../../$licence" "$documents/$licence"
+  done
+  notices=$(cd "$here" && rustc --print sysroot || :)/share/doc/rust/COPYRIGHT-library.html
+  if [ -f "$notices" ]; then
+    put 644 "$notices" "$documents/RUST-LIBRARY.html"
+  else
+    echo "install.sh: this rustc comes without $notices: before you pass the library on, add the notices of Rust's standard library" >&2
+  fi
+}
+
 install() {
   version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")
   library=${LIBRARY:-$(build cdylib preload libfreehold_capi.so)}
@@ -58,6 +76,7 @@ install() {
   ln -sf libfreehold.so.1 "$lib/libfreehold.so"
   put 644 "$archive" "$lib/libfreehold.a"
   put 644 "$here/include/freehold.h" "$to/include/freehold.h"
+  install_notices
   up=$(echo "$libdir/cmake/Freehold" | sed 's|[^/][^/]*|..|g')
   for file in "$here/freehold.pc.in:pkgconfig/freehold.pc" \
     "$here/cmake/FreeholdConfig.cmake:cmake/Freehold/FreeholdConfig.cmake" \

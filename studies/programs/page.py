@@ -14,6 +14,10 @@ import pyarrow.parquet as pq
 #: 95 %, two-sided, by degrees of freedom.
 T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 NEVER = math.inf
+#: What `--on policies` leaves out.
+LISTS = ["first-fit-list", "next-fit-list", "best-fit-list", "worst-fit-list"]
+#: The commit whose command made the dataset beside the page.
+COMMIT = "c137ffe"
 #: Programs whose recordings, of other inputs, were looked at when a policy of the table was chosen: dmrt, dmrt-looks and the look of
 #: dmrt-fast (studies/fragmentation-traces.toml, studies/peaks-chosen-on.toml, docs/decisions/holes-that-dmrt-spares.md).
 CHOSEN_ON = {
@@ -124,11 +128,12 @@ def sentences(programs, names, largest):
     kept = sum(unlooked.least[by_others] == unlooked.best for _, unlooked in halves if unlooked.best != NEVER)
     unseen = [program for program in programs if program.name not in CHOSEN_ON]
     seen = [program.name for program in programs if program.name in CHOSEN_ON]
-    tuned = [f"{name} does on {sum(p.least[name] == p.best for p in unseen if p.best != NEVER)}" for name in ("dmrt", "dmrt-looks")]
+    tuned = [f"{name} gets by with it for {sum(p.least[name] == p.best for p in unseen if p.best != NEVER)}" for name in ("dmrt", "dmrt-looks")]
     yield (
         f"1. **Where memory is short, choose {first[0]}**: it gets by with the least limit that any policy gets by with for "
-        f"{share(at_best[first[0]], whole)} (chosen without the largest inputs, {by_others}, it does so for those of {kept}), as do "
-        f"{', '.join(first[1:]) or 'no others'}; {rest}; but dmrt and dmrt-looks were chosen with "
+        f"{share(at_best[first[0]], whole)}, as do {', '.join(first[1:]) or 'no others'} "
+        f"({rest}). Chosen without each program's largest input, it is {by_others}, which gets by with that input's least limit "
+        f"for {kept} of {whole} programs. But dmrt and dmrt-looks were chosen with "
         f"recordings of {len(seen)} of these programs in view, of other inputs ({', '.join(seen)}), and of the other {len(unseen)} "
         f"{' and '.join(tuned)}."
     )
@@ -166,7 +171,8 @@ def main():
 
 {len(programs)} programs of Debian with three inputs each ({traces} recordings), under {len(names) - 1} policies and Freehold's malloc, within
 {", ".join(f"{limit:g}" for limit in limits)} times the most that a program has alive: {traces * len(names) * len(limits):,} cells, simulated, hence exact for these
-recordings. Other versions of the programs are other recordings. python3 runs with `PYTHONMALLOC=malloc` and php with `USE_ZEND_ALLOC=0`: else they
+recordings. The policies that walk lists ({", ".join(LISTS)}) are left out: each chooses the blocks that the policy without `-list` chooses, in more
+steps. Other versions of the programs are other recordings. python3 runs with `PYTHONMALLOC=malloc` and php with `USE_ZEND_ALLOC=0`: else they
 would ask malloc only for their own heaps' regions.
 
 """
@@ -185,7 +191,7 @@ Programs with some hundred calls or fewer (awk, diff, sort, xz) are served by al
     for program in programs:
         print(program.row(largest))
     print(
-        """
+        f"""
 To make it again, on a Debian with these programs:
 
 ```sh
@@ -194,7 +200,7 @@ freehold sweep --traces 'traces/*.fht' --on policies,malloc --limit 1.05,1.1,1.2
 python3 studies/programs/page.py which-policy/sweep.parquet > docs/which-policy.md
 ```
 
-The dataset: [which-policy.parquet](../bench/results/which-policy.parquet), its columns: [columns.md](columns.md#a-cell-sweepparquet-of-freehold-sweep)."""
+The dataset, of commit {COMMIT}: [which-policy.parquet](../bench/results/which-policy.parquet), its columns: [columns.md](columns.md#a-cell-sweepparquet-of-freehold-sweep)."""
     )
 
 

@@ -45,14 +45,14 @@ fn cargo(folder: &Path, arguments: &[&str]) -> String {
 
 /// Every crate as a folder with what its package holds.
 fn packaged(into: &Path) -> Vec<PathBuf> {
-    let target = into.join("target");
-    let mut arguments = vec!["package", "--no-verify", "--allow-dirty", "--target-dir"];
-    arguments.push(target.to_str().unwrap());
-    arguments.extend(CRATES.iter().flat_map(|name| ["--package", name]));
-    cargo(&root(), &arguments);
+    let built = into.join("built");
+    let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    xtask.args(["package", "crates", "--out"]).arg(&built).env("CARGO_NET_OFFLINE", "true");
+    let output = xtask.env("CARGO_TARGET_DIR", into).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let unpack = |name: &&str| {
         let folder = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
-        let file = target.join("package").join(format!("{folder}.crate"));
+        let file = built.join(format!("{folder}.crate"));
         // With new times (`m`): those in a package never change, so Cargo would take an older build of it for this one.
         let status = Command::new("tar").arg("-xmzf").arg(file).arg("-C").arg(into).status();
         assert!(status.unwrap().success(), "{name} is a package");

@@ -78,6 +78,26 @@ fn pkg_config_says_how() {
     build_and_run("service.c", &arguments, &prefix);
 }
 
+fn the_notices_of_all_that_the_library_contains_are_installed() {
+    let documents = install("notices").join("share/doc/libfreehold");
+    let read = |name: &str| fs::read_to_string(documents.join(name)).expect(name);
+    assert!(read("LICENSE-MIT").contains("Permission is hereby granted"));
+    assert!(read("LICENSE-APACHE").contains("Apache License"));
+    let notices = read("RUST-LIBRARY.html");
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--offline", "--package", "freehold-capi", "--edges", "normal"]);
+    let output = tree.args(["--prefix", "none", "--format", "{lib}"]).output().expect("cargo");
+    support::assert_passed("cargo tree", &output);
+    let names = String::from_utf8(output.stdout).expect("names of crates");
+    let foreign = names.lines().filter(|name| !name.is_empty() && !name.starts_with("freehold"));
+    let mut count = 0;
+    for name in foreign.map(|name| name.trim_end_matches(" (*)")) {
+        assert!(notices.contains(&format!("{name}-0")), "the notices do not tell of {name}");
+        count += 1;
+    }
+    assert!(count > 0, "the library needs libc: {names}");
+}
+
 fn uninstalling_leaves_nothing_and_what_others_have() {
     let prefix = install("gone");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
@@ -91,7 +111,7 @@ fn uninstalling_leaves_nothing_and_what_others_have() {
     uninstall();
     let left = fs::read_dir(prefix.join("lib")).expect("another's").flatten();
     assert_eq!(left.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["pkgconfig"]);
-    assert!(foreign.exists() && !prefix.join("include").exists());
+    assert!(foreign.exists() && !prefix.join("include").exists() && !prefix.join("share").exists());
     fs::remove_file(foreign).expect("ours");
     uninstall();
     assert!(!prefix.exists(), "an empty folder is left");
@@ -133,6 +153,7 @@ freehold_testkit::trials! {
     a_service_in_c,
     a_service_in_cxx,
     pkg_config_says_how,
+    the_notices_of_all_that_the_library_contains_are_installed,
     uninstalling_leaves_nothing_and_what_others_have,
     the_header_declares_what_the_library_has,
     the_header_tells_every_option,

@@ -8,9 +8,8 @@
 
 mod documents;
 
-use super::licences::{self, Product};
-use super::{root, run_tool, target, wheel};
-use anyhow::{Context, Result};
+use super::{copy, licences, put, root, run_tool, target, wheel};
+use anyhow::Result;
 use documents::Revision;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -128,7 +127,9 @@ fn fill_command(folder: &Path) -> Result<()> {
         let completions = Command::new(&command).args(["completions", shell]).output()?;
         put(&folder.join("usr/share").join(file), &String::from_utf8(completions.stdout)?)?;
     }
-    third_party("freehold", folder, Product::Command)
+    let documents = folder.join("usr/share/doc/freehold");
+    licences::write(&documents)?;
+    compress(&documents.join(licences::LIBRARY))
 }
 
 fn fill_library(folder: &Path) -> Result<()> {
@@ -137,9 +138,9 @@ fn fill_library(folder: &Path) -> Result<()> {
     run_tool(
         Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(library),
     )?;
+    copy_notices("libfreehold1", folder)?;
     put(&folder.join("DEBIAN/shlibs"), "libfreehold 1 libfreehold1\n")?;
-    put(&folder.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
-    third_party("libfreehold1", folder, Product::Library)
+    put(&folder.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")
 }
 
 /// All that the installer installs but the library itself.
@@ -158,13 +159,16 @@ fn fill_development(folder: &Path) -> Result<()> {
     }
     let strip = ["--strip-debug", "--enable-deterministic-archives"];
     run_tool(Command::new("strip").args(strip).arg(folder.join(&lib).join("libfreehold.a")))?;
-    std::os::unix::fs::symlink("libfreehold.so.1", folder.join(&lib).join("libfreehold.so"))?;
-    third_party("libfreehold-dev", folder, Product::Library)
+    copy_notices("libfreehold-dev", folder)?;
+    Ok(std::os::unix::fs::symlink("libfreehold.so.1", folder.join(&lib).join("libfreehold.so"))?)
 }
 
-fn third_party(package: &str, folder: &Path, product: Product) -> Result<()> {
-    let file = folder.join("usr/share/doc").join(package).join("THIRD-PARTY");
-    put(&file, &licences::text(product)?)
+/// Those of the code in the library that is not ours, as the installer installs them.
+fn copy_notices(package: &str, folder: &Path) -> Result<()> {
+    let from = installed()?.join("usr/share/doc/libfreehold").join(licences::LIBRARY);
+    let to = folder.join("usr/share/doc").join(package).join(licences::LIBRARY);
+    copy(&from, &to, 0o644)?;
+    compress(&to)
 }
 
 /// What the project's own installer installs under `/usr`.
@@ -184,16 +188,4 @@ fn installed() -> Result<PathBuf> {
 /// The same bytes from the same file.
 fn compress(file: &Path) -> Result<()> {
     run_tool(Command::new("gzip").args(["--best", "--no-name", "--force"]).arg(file))
-}
-
-fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
-    fs::create_dir_all(to.parent().context("a file has a folder")?)?;
-    fs::copy(from, to).with_context(|| format!("{} cannot be copied", from.display()))?;
-    Ok(fs::set_permissions(to, fs::Permissions::from_mode(mode))?)
-}
-
-fn put(to: &Path, text: &str) -> Result<()> {
-    fs::create_dir_all(to.parent().context("a file has a folder")?)?;
-    fs::write(to, text)?;
-    Ok(fs::set_permissions(to, fs::Permissions::from_mode(0o644))?)
 }

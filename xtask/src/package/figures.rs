@@ -20,7 +20,7 @@ pub fn print(built: &Path) -> Result<ExitCode> {
     files.sort();
     if files.is_empty() {
         bail!(
-            "{} holds no packages; cargo xtask package deb, and wheel, build them",
+            "{} holds no packages; cargo xtask package deb, wheel and crates build them",
             built.display()
         );
     }
@@ -37,11 +37,14 @@ pub fn print(built: &Path) -> Result<ExitCode> {
 }
 
 fn kind(file: &Path) -> Option<&str> {
-    file.extension().and_then(|end| end.to_str()).filter(|end| ["deb", "whl"].contains(end))
+    file.extension()
+        .and_then(|end| end.to_str())
+        .filter(|end| ["crate", "deb", "whl"].contains(end))
 }
 
 fn unpack(file: &Path, folder: &Path) -> Result<()> {
     match kind(file) {
+        Some("crate") => run_tool(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(folder)),
         Some("deb") => run_tool(Command::new("dpkg-deb").arg("-x").args([file, folder])),
         _ => run_tool(Command::new("python3").args(["-m", "zipfile", "-e"]).args([file, folder])),
     }

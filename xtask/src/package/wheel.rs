@@ -2,8 +2,7 @@
 //!
 //! zig links against an older glibc than this machine's, so that what is built here runs on distributions since 2018.
 
-use super::licences::{self, Product};
-use super::{root, run_tool, target};
+use super::{licences, root, run_tool, target};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,8 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 pub fn build(out: &Path) -> Result<Vec<PathBuf>> {
     let project = root().join("python");
     let bin = environment(&project)?;
-    put_licences(&project.join("licences"))?;
+    // The wheel's `license-files`, beside our own.
+    licences::write(&project)?;
     let path = std::env::var("PATH").unwrap_or_default();
     run_tool(
         Command::new(bin.join("maturin"))
@@ -31,15 +31,6 @@ pub fn build(out: &Path) -> Result<Vec<PathBuf>> {
     )?;
     let wheels = fs::read_dir(out)?.flatten().map(|entry| entry.path());
     Ok(wheels.filter(|path| path.extension().is_some_and(|end| end == "whl")).collect())
-}
-
-/// Our own licences and those of all that the command links, where `pyproject.toml` says that they are.
-fn put_licences(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    for own in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        fs::copy(root().join(own), folder.join(own))?;
-    }
-    Ok(fs::write(folder.join("THIRD-PARTY"), licences::text(Product::Command)?)?)
 }
 
 /// Builds the wheel for the command in it; the command's path.

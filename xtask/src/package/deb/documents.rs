@@ -1,6 +1,7 @@
 //! What Debian's policy wants of every package: changelog, copyright, and what lintian is told.
 
-use super::{VERSION, compress, put, root};
+use super::{VERSION, compress};
+use crate::package::{put, root};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
@@ -66,7 +67,8 @@ fn copyright() -> Result<String> {
     let terms: String = terms.trim_end().lines().map(indented).collect();
     Ok(format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: Freehold\n\n\
-         Files: *\nCopyright: {notice}\nLicense: Apache-2.0 or Expat\n\n\
+         Files: *\nCopyright: {notice}\nLicense: Apache-2.0 or Expat\n\
+         Comment: The other files of this folder have the notices of the code that the package\n contains and that is not the project's.\n\n\
          License: Apache-2.0\n On Debian systems, the licence is in /usr/share/common-licenses/Apache-2.0.\n\n\
          License: Expat\n{terms}"
     ))

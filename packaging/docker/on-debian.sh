@@ -1,0 +1,54 @@
+#!/bin/sh
+# Builds the image `freehold` by buildah, on bases of Debian packages and this machine's Rust, without a registry of images, and
+# uses it as USE.md says: packaging/docker/on-debian.sh (as root; needs buildah and debootstrap; some ten minutes, some gigabytes).
+set -eu
+cd "$(dirname "$0")/../.."
+# So that it also runs inside a container.
+export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# debian FOLDER PACKAGES: a small Debian, of the release whose glibc this machine's Rust needs or an earlier one.
+debian() {
+  debootstrap --variant=minbase --include="$2" bookworm "$1" > "$work/log" || { tail -n 5 "$work/log"; exit 1; }
+}
+
+# image NAME FOLDER: the folder as an image.
+image() {
+  container=$(buildah from scratch)
+  buildah add --quiet "$container" "$2" / > /dev/null
+  buildah config --env PATH=/usr/local/bin:/usr/bin:/bin --env CARGO_NET_OFFLINE=true "$container"
+  buildah commit --quiet --rm "$container" "$1" > /dev/null
+}
+
+debian "$work/run" perl-base
+image freehold-run "$work/run"
+debian "$work/build" gcc,libc6-dev
+rust=$(rustc --print sysroot)
+cp -a "$rust/bin" "$rust/lib" "$work/build/usr/local"
+mkdir -p "$work/build/usr/local/share/doc/rust" "$work/build/root/.cargo/registry"
+cp "$rust/share/doc/rust/COPYRIGHT-library.html" "$work/build/usr/local/share/doc/rust"
+image freehold-build "$work/build"
+rm -rf "$work/run" "$work/build"
+
+# The crates are this machine's: what is built needs no network.
+cargo fetch --locked --target x86_64-unknown-linux-gnu
+buildah build --quiet --build-arg BUILD=localhost/freehold-build --build-arg RUN=localhost/freehold-run \
+  --volume "${CARGO_HOME:-$HOME/.cargo}/registry:/root/.cargo/registry:ro" \
+  --tag freehold --file packaging/docker/Dockerfile .
+
+# A service's own Dockerfile.
+cat > "$work/Dockerfile" << 'SERVICE'
+FROM localhost/freehold-run
+COPY --from=localhost/freehold /usr/local/lib/libfreehold.so.1 /usr/local/lib/
+ENV LD_PRELOAD=/usr/local/lib/libfreehold.so.1 FREEHOLD_LIMIT=auto
+SERVICE
+buildah build --quiet --tag freehold-service --file "$work/Dockerfile" "$work"
+service=$(buildah from localhost/freehold-service)
+buildah run "$service" -- grep libfreehold.so.1 /proc/self/maps
+buildah run --env FREEHOLD_STATS=stderr "$service" -- perl -e 'print "served\n"'
+command=$(buildah from localhost/freehold)
+buildah run "$command" -- freehold record -o /tmp/ls.fht -- ls /usr/local/share/doc/freehold /usr/local/share/doc/libfreehold
+buildah run "$command" -- freehold replay /tmp/ls.fht --on best-fit,malloc,glibc
+buildah rm "$service" "$command" > /dev/null
+echo "the image: localhost/freehold"
