@@ -205,6 +205,8 @@ class _Sweep:
             for future in finished:
                 task = under_way.pop(future)
                 answer = _answer(future, task)
+                # Left to the garbage collector, it is let go in a finalizer, which swallows Ctrl-C; and most of this thread's time is there.
+                future.release()
                 self.store.keep(answer.cells)
                 left = self._left(task, answer)
                 if again := left and self._elsewhere(left, answer):
