@@ -13,12 +13,14 @@ debian() {
   debootstrap --variant=minbase --include="$2" bookworm "$1" > "$work/log" || { tail -n 5 "$work/log"; exit 1; }
 }
 
-# image NAME FOLDER: the folder as an image.
+# image NAME FOLDER CONFIGURATION: the folder as an image.
 image() {
+  name=$1
   container=$(buildah from scratch)
   buildah add --quiet "$container" "$2" / > /dev/null
-  buildah config --env PATH=/usr/local/bin:/usr/bin:/bin --env CARGO_NET_OFFLINE=true "$container"
-  buildah commit --quiet --rm "$container" "$1" > /dev/null
+  shift 2
+  buildah config --env PATH=/usr/local/bin:/usr/bin:/bin "$@" "$container"
+  buildah commit --quiet --rm "$container" "$name" > /dev/null
 }
 
 debian "$work/run" perl-base
@@ -26,15 +28,15 @@ image freehold-run "$work/run"
 debian "$work/build" gcc,libc6-dev
 rust=$(rustc --print sysroot)
 cp -a "$rust/bin" "$rust/lib" "$work/build/usr/local"
-mkdir -p "$work/build/usr/local/share/doc/rust" "$work/build/root/.cargo/registry"
+mkdir -p "$work/build/usr/local/share/doc/rust" "$work/build/cargo/registry"
 cp "$rust/share/doc/rust/COPYRIGHT-library.html" "$work/build/usr/local/share/doc/rust"
-image freehold-build "$work/build"
+image freehold-build "$work/build" --env CARGO_HOME=/cargo --env CARGO_NET_OFFLINE=true
 rm -rf "$work/run" "$work/build"
 
 # The crates are this machine's: what is built needs no network.
 cargo fetch --locked --target x86_64-unknown-linux-gnu
 buildah build --quiet --build-arg BUILD=localhost/freehold-build --build-arg RUN=localhost/freehold-run \
-  --volume "${CARGO_HOME:-$HOME/.cargo}/registry:/root/.cargo/registry:ro" \
+  --volume "${CARGO_HOME:-$HOME/.cargo}/registry:/cargo/registry:ro" \
   --tag freehold --file packaging/docker/Dockerfile .
 
 # A service's own Dockerfile.
