@@ -43,13 +43,13 @@ def interrupt(tmp_path):
         heard = "import freehold, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
         child = subprocess.Popen([sys.executable, "-c", f"{heard}\n{line}"], stderr=subprocess.PIPE, text=True)
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while len(list(out.glob("cells/*/*.json"))) < done:
                 assert child.poll() is None, f"it ended by itself: {child.communicate()[1]}"
                 assert time.monotonic() < deadline, "cells are done"
                 time.sleep(0.002)
             os.kill(child.pid, signal.SIGINT)
-            said = child.communicate(timeout=60)[1]
+            said = child.communicate(timeout=120)[1]
         finally:
             child.kill()
         assert child.returncode == -signal.SIGINT and "KeyboardInterrupt" in said
