@@ -13,7 +13,11 @@ pub fn page(results: &Results, command: &str) -> String {
     let mut out = sheet::open(
         "study fragmentation",
         "Fragmentation on recorded programs",
-        "Programs and target were named before anything was measured.",
+        if results.target.fitted {
+            "The policy was chosen with these programs in view, so nothing here is a prediction."
+        } else {
+            "Programs and target were named before anything was measured."
+        },
         &paragraphs,
         &fine(results),
         "",
