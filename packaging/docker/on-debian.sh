@@ -37,18 +37,20 @@ rm -rf "$work/run" "$work/build"
 cargo fetch --locked --target x86_64-unknown-linux-gnu
 buildah build --quiet --build-arg BUILD=localhost/freehold-build --build-arg RUN=localhost/freehold-run \
   --volume "${CARGO_HOME:-$HOME/.cargo}/registry:/cargo/registry:ro" \
-  --tag freehold --file packaging/docker/Dockerfile .
+  --tag freehold --ignorefile packaging/docker/Dockerfile.dockerignore \
+  --file packaging/docker/Dockerfile .
 
 # A service's own Dockerfile.
 cat > "$work/Dockerfile" << 'SERVICE'
 FROM localhost/freehold-run
 COPY --from=localhost/freehold /usr/local/lib/libfreehold.so.1 /usr/local/lib/
+COPY --from=localhost/freehold /usr/local/share/doc/libfreehold /usr/local/share/doc/libfreehold
 ENV LD_PRELOAD=/usr/local/lib/libfreehold.so.1 FREEHOLD_LIMIT=auto
 SERVICE
 buildah build --quiet --tag freehold-service --file "$work/Dockerfile" "$work"
 service=$(buildah from localhost/freehold-service)
 buildah run "$service" -- grep libfreehold.so.1 /proc/self/maps
-buildah run --env FREEHOLD_STATS=stderr "$service" -- perl -e 'print "served\n"'
+buildah run "$service" -- perl -e 'print "served\n"'
 command=$(buildah from localhost/freehold)
 buildah run "$command" -- freehold record -o /tmp/ls.fht -- ls /usr/local/share/doc/freehold /usr/local/share/doc/libfreehold
 buildah run "$command" -- freehold replay /tmp/ls.fht --on best-fit,malloc,glibc
