@@ -2,7 +2,8 @@
 //!
 //! The loop is what the machine itself gives, and everything measured beside it is divided by its gain. A gain above the
 //! number of processors cannot be: the loop was slowed on one thread, and what was divided by its gain says nothing. All
-//! studies that have such a loop refuse it by this rule.
+//! studies that have such a loop refuse it by this rule. A tenth more is let pass, for a loop on one thread may be slowed a little:
+//! 2.2 on two processors counts, and what was divided by it is up to a tenth too low.
 
 /// How far above what its processors can give a gain may seem to be, by chance.
 const SLACK: f64 = 1.10;
@@ -26,6 +27,7 @@ mod tests {
 
     #[test]
     fn no_loop_gains_more_than_there_are_processors() {
+        assert!(is_possible(2.19, 2, 2) && !is_possible(2.21, 2, 2), "a tenth more is let pass");
         assert!(is_possible(1.97, 2, 2) && is_possible(0.8, 2, 2) && is_possible(1.05, 8, 1));
         assert!(!is_possible(2.87, 2, 2) && !is_possible(1.97, 2, 1) && !is_possible(2.87, 8, 2));
         assert!(refusal(2.87, 2, 2).contains("by 2.87 on 2 threads of 2 processors"));

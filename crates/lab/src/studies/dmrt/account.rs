@@ -46,6 +46,10 @@ const LEVELS: &[Spelled] = &[
     spelled("half-and-256M", "with that and half the nodes' memory", 12, 1),
 ];
 
+/// What the answer is about, for those who have not read the chapter.
+const LEAD: &str = "DmRT is an allocator for machines of several nodes with a memory each: it keeps lists of blocks by length, and a request \
+                    that one memory cannot serve tries others along a path (in one test case all allocators have the same path).";
+
 /// What the account is made of.
 pub struct Evidence<'a> {
     /// The tables.
@@ -78,10 +82,10 @@ impl Evidence<'_> {
             let of_claim = || self.verdicts.iter().filter(|verdict| verdict.claim == claim);
             (of_claim().filter(|verdict| verdict.ours == Class::Holds).count(), of_claim().count())
         };
-        let mut answer = Vec::new();
+        let mut answer = vec![LEAD.to_owned()];
         if let Some(leads) = self.leads(4) {
             answer.push(format!(
-                "On one path DmRT satisfies at most {:.1} points more than the other three \
+                "On one path DmRT satisfies at most {:.1} points more of the requests than the other three \
                  allocators, not the {:.0} to {:.0} points that are published.",
                 leads.ours_most.max(0.0),
                 leads.published_least,
@@ -207,7 +211,7 @@ impl Evidence<'_> {
             published.map(|row| (row.fragmentation - (100.0 - row.satisfied)).abs()).collect();
         let text = format!(
             "Published fragmentation and 100 less the requests satisfied are {:.1} points apart on \
-             average; ours, measured as what is free but not in one piece, {:.1} points (r = {r:.2}). \
+             average; ours, measured as what is free but not in one piece, {:.1} points (their correlation over all tables and allocators is {r:.2}). \
              The chapter does not define its fragmentation. Ours also moves with the policy where \
              the requests satisfied hardly do: compare worst fit with the others.",
             Summary::of(&printed).mean,
@@ -328,7 +332,8 @@ impl Evidence<'_> {
         };
         Some(format!(
             "Over the {} tables DmRT's mean distance to what is printed is {:.1} points as set, {:.1} with \
-             256 MiB of shared memory ({} and {} rows within {:.0} points), which moves away from what is printed: {}, and \
+             256 MiB of shared memory ({} and {} rows within {:.0} points), a capacity that is fitted: it was chosen by these \
+             rows. It moves away from what is printed: {}, and \
              brings nearer: {}. No reading of the settings can \
              be that near to all rows of dlmalloc: on one path under one load it is printed {:.1} points \
              apart in two tables. Which readings come near to which rows is what `freehold study dmrt \

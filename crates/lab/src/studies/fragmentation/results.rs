@@ -132,10 +132,10 @@ impl Found {
         Some(Compared::of(&self.values(one, measure)?, &self.values(other, measure)?))
     }
 
-    /// By which measures `one` got this verdict beside `other`.
+    /// By which measures, by their titles, `one` got this verdict beside `other`.
     pub fn verdicts(&self, one: &str, other: &str, verdict: Verdict) -> Vec<&'static str> {
         let got = |m: &&Measure| self.compare(one, other, m).is_some_and(|c| c.verdict == verdict);
-        MEASURES.iter().filter(got).map(|measure| measure.key).collect()
+        MEASURES.iter().filter(got).map(|measure| measure.title).collect()
     }
 }
 
@@ -248,8 +248,8 @@ impl Results {
     fn named(&self, what: &str, verdict: Verdict) -> String {
         let Target { of, at_most, .. } = &self.target;
         let by_program = self.traces.iter().filter_map(|found| {
-            let keys = found.verdicts(of, at_most, verdict);
-            (!keys.is_empty()).then(|| format!("{} ({})", found.name, keys.join(", ")))
+            let titles = found.verdicts(of, at_most, verdict);
+            (!titles.is_empty()).then(|| format!("{} ({})", found.name, titles.join(", ")))
         });
         let all: Vec<String> = by_program.collect();
         if all.is_empty() { String::new() } else { format!(" {what}: {}.", all.join("; ")) }

@@ -103,13 +103,31 @@ fn all_is_told_met_or_not_there_or_missing() {
 fn more_and_not_distinguishable_are_told_apart_and_named() {
     let answer = results([0.2, 0.3, 0.4], [0.19, 0.29, 0.39]).answer();
     assert!(answer.contains("not distinguishably more in 0, more in 1 of 4"), "{answer}");
-    assert!(answer.contains(" More: python3 (external).") && !answer.contains("Not disting"));
+    assert!(answer.contains(" More: python3 (External).") && !answer.contains("Not disting"));
     let maybe = results([0.2, 0.3, 0.4], [0.1, 0.35, 0.38]);
     let answer = maybe.answer();
     assert!(answer.contains("not distinguishably more in 1, more in 0 of 4"), "{answer}");
-    assert!(answer.contains(" Not distinguishable: python3 (external)."), "{answer}");
+    assert!(answer.contains(" Not distinguishable: python3 (External)."), "{answer}");
     let page = page(&maybe, "freehold study fragmentation");
-    assert!(page.contains("dmrt is not distinguishable from tlsf in external."));
+    assert!(page.contains("dmrt is not distinguishable from tlsf in External."));
+}
+
+/// A file whose policy was chosen on its programs counts no predictions and does not claim to have named them beforehand.
+#[test]
+fn what_was_chosen_on_its_programs_predicts_nothing() {
+    let chosen_on = include_str!("../../../../../studies/peaks-chosen-on.toml");
+    assert!(Plan::parse("chosen on", chosen_on).unwrap().target.fitted);
+    let held_out = include_str!("../../../../../studies/peaks-held-out.toml");
+    assert!(!Plan::parse("held out", held_out).unwrap().target.fitted);
+    let mut results = results([0.2, 0.3, 0.4], [0.1, 0.35, 0.38]);
+    assert!(results.target.fitted);
+    let said = |results: &Results| page(results, "");
+    assert!(
+        !said(&results).contains("predicted: holds in") && said(&results).contains("fitted in ")
+    );
+    assert!(!said(&results).contains("before anything was measured"));
+    results.target.fitted = false;
+    assert!(said(&results).contains("before anything was measured"));
 }
 
 #[test]

@@ -228,7 +228,7 @@ const ACQUIRES: &str = "“for lock acquiring” read as everything until the lo
                         asked in vain; this reading was chosen when its figure was known";
 const COMMON: &str = "the other reading of a priority table: every node has the same targets, its own heap among them";
 const LINKS: &str = "messages to the heaps that all ask stand before the same links; this reading was chosen when its figure was known";
-const WAY: &str = "all of a call but the search and the work, as another reader's model has it (60 to 69 %); chosen when its figure was known";
+const WAY: &str = "all of a call but the search and the work; in the range of another reader's model (60 to 69 %), of which it is not known what it counts; chosen when its figure was known";
 const TILES: &str = "the letter prints no tiles: this side was chosen by the mean";
 const TILES_FAST_LEAST: &str = "the letter prints no tiles: this side was chosen by the mean; FAST is then the least of the four, as printed";
 const CALLS: &str = "cycles of malloc and free alone, as in a run of traces";

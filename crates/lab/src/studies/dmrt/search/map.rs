@@ -148,10 +148,12 @@ impl Map {
         let ran = self.readings.iter().filter(|one| !one.gaps.is_empty()).count();
         let mut sentences = vec![
             format!(
-                "Of {} readings of what the chapter leaves open ({design} spread evenly, the others searched from \
+                "Of {} readings of what the chapter leaves open ({} settings moved, one column compared: requests satisfied, neither time \
+                 nor fragmentation; {design} spread evenly, the others searched from \
                  the best of these; {} could not begin), some come within {NEAR:.0} points of every printed row of: {}. \
                  None that was found does of: {}.",
                 self.readings.len(),
+                self.space.factors.len(),
                 self.readings.len() - ran,
                 listed(&near),
                 listed(&far),
