@@ -280,12 +280,12 @@ fn longer_lists(results: &Results) -> Finding {
     });
     Finding {
         claim: "Ten times the iterations cost 27 to 29 times as much.",
-        // Our lists have granules, so they hardly grow: that the time does not is no word on lists that do.
+        // Our lists have granules, so those of first and best fit hardly grow: that the time does not is no word on lists that do.
         class: judged(hold, all, false),
         holds_in: (hold, all),
         text: format!(
-            "{} Published: {} times. Lengths of our heaps are multiples of {GRANULE} bytes, so that their lists hardly grow, where the \
-             paper's do (figure 14): a time that does not grow decides nothing.",
+            "{} Published: {} times. Lengths of our heaps are multiples of {GRANULE} bytes, so that the lists of first and best fit \
+             hardly grow, where the paper's do (figure 14): a time that does not grow decides nothing.",
             join(parts),
             ten_fold.join(", ")
         ),
