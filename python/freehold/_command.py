@@ -9,7 +9,7 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from typing import IO
+from typing import IO, Any
 
 Words = Sequence["str | os.PathLike[str]"]
 
@@ -43,21 +43,21 @@ def path() -> str:
     return found
 
 
+#: How the command runs. Python ignores SIGXFSZ, and so shall the command: a limit on files is an error that it tells.
+_PIPES: dict[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stderr": subprocess.PIPE,
+    "text": True,
+    "errors": "replace",
+    "restore_signals": False,
+}
+
+
 def call(
     words: Words, fine: Iterable[int] = (0,), stdout: int | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command to its end; an exit status that is not ``fine`` is an exception."""
-    # Python ignores SIGXFSZ, and so shall the command: a limit on files is an error that it tells.
-    done = subprocess.run(
-        [path(), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        restore_signals=False,
-        env=env,
-    )
+    done: subprocess.CompletedProcess[str] = subprocess.run([path(), *words], stdout=stdout, env=env, **_PIPES)
     if done.returncode not in fine:
         raise refusal(done, words)
     return done
@@ -67,15 +67,7 @@ def counted(words: Words, fine: Iterable[int], each: Callable[[int, int], None])
     """Runs a sweep as ``call`` does; ``each`` gets the cells done and all cells, whenever one is done."""
     words = [*words, "--count"]
     with tempfile.TemporaryFile("w+") as printed:
-        child = subprocess.Popen(
-            [path(), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            restore_signals=False,
-        )
+        child: subprocess.Popen[str] = subprocess.Popen([path(), *words], stdout=printed, **_PIPES)
         assert child.stderr is not None
         try:
             said = _told(child.stderr, each)

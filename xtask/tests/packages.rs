@@ -229,7 +229,7 @@ fn a_stranger_links_the_library_by_cmake_and_pkg_config() {
     assert!(!String::from_utf8_lossy(&libraries.stdout).contains("libfreehold"), "it needs none");
 
     let mut ls = Command::new("ls");
-    ls.arg("/").env("LD_PRELOAD", lib.join("libfreehold.so.1")).env("FREEHOLD_STATS", "stderr");
+    ls.arg("/").env("LD_PRELOAD", lib.join("libfreehold.so.1")).env("FREEHOLD_STATS", "on");
     let output = ls.output().unwrap();
     assert_done("a preloaded program", &output);
     let asked = Command::new("pkg-config")

@@ -53,11 +53,8 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     static NEXT: Next = Next::new(c"pthread_create");
     mend_copy();
-    let mut next = NEXT.get();
-    if next.is_null() {
-        // Before glibc 2.34 a library of its own.
-        next = NEXT.find_or(|| of_library(c"libpthread.so.0", c"pthread_create"));
-    }
+    // Before glibc 2.34 threads had a library of their own.
+    let next = NEXT.get_or(|| of_library(c"libpthread.so.0", c"pthread_create"));
     if next.is_null() {
         return libc::EAGAIN;
     }

@@ -39,8 +39,14 @@ impl Next {
     /// Its address; null where there is none.
     #[inline]
     pub fn get(&self) -> *mut c_void {
+        self.get_or(ptr::null_mut)
+    }
+
+    /// Its address; that of `other` where there is none.
+    #[inline]
+    pub fn get_or(&self, other: impl FnOnce() -> *mut c_void) -> *mut c_void {
         let known = self.at.load(Ordering::Relaxed);
-        if known.is_null() { self.find_or(ptr::null_mut) } else { known }
+        if known.is_null() { self.find_or(other) } else { known }
     }
 
     /// Looks for it, takes `other` where there is none, and remembers that.

@@ -4,8 +4,9 @@
 //! glibc's `setuid` and its relatives reach the threads that glibc knows; a filter for system calls that shall hold for all
 //! threads cannot reach one that has a filter of its own; `unshare` and `setns` want a process without other threads. So these
 //! names are ours. Those by which the C library changes all its threads lead to its own function of the name; the others are
-//! system calls, and made here. `syscall` is among them: it is how libseccomp, libcap and others make such calls. Who makes them by an instruction of his own is not noticed; then what
-//! the purger may do at all is all that is left to it (`freehold_os::thread::confine`).
+//! system calls, and made here. `syscall` is among them: it is how libseccomp, libcap and others make such calls. Who makes
+//! them by an instruction of his own is not noticed; then what the purger may do at all is all that is left to it
+//! (`freehold_os::thread::confine`).
 
 #![cfg_attr(not(feature = "preload"), allow(dead_code))]
 

@@ -133,8 +133,8 @@ pub fn usual_of<'a>(outcomes: &'a [Outcome], malloc: Option<&str>) -> Option<&'a
 
 /// What was measured of the malloc that the program used; where its file is unknown, of the one that programs use that choose none.
 fn used<'a>(allocators: &[&'a Outcome], malloc: Option<&str>) -> Option<&'a Outcome> {
-    let is_it = |outcome: &&Outcome| match malloc {
-        Some(path) => library(outcome) == Some(file(path)),
+    let is_it = |outcome: &&Outcome| match malloc.and_then(brought) {
+        Some(file) => library(outcome) == Some(file),
         None => USUAL.contains(&outcome.name.as_str()),
     };
     allocators.iter().copied().find(is_it)
@@ -145,8 +145,10 @@ fn library(outcome: &Outcome) -> Option<&str> {
     outcome.library.as_deref()?.split(' ').next()
 }
 
-fn file(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// The name of the malloc's file; none if it is the C library, of whatever version the recording machine had.
+fn brought(path: &str) -> Option<&str> {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    (!["libc.so", "libc-2."].iter().any(|start| file.starts_with(start))).then_some(file)
 }
 
 /// How much memory the usual allocator needs for what the program has of malloc.
@@ -169,20 +171,20 @@ pub(super) fn resident(outcomes: &[Outcome], malloc: Option<&str>) -> Option<Sen
 /// What to do about the allocator. `seconds` are those that the program took, `malloc` is the file of the malloc that it used.
 pub fn decide(outcomes: &[Outcome], seconds: f64, malloc: Option<&str>) -> Vec<Sentence> {
     let allocators = whole(outcomes, Kind::Allocator);
-    match (used(&allocators, malloc), malloc) {
+    match (used(&allocators, malloc), malloc.and_then(brought)) {
         _ if allocators.is_empty() => {
             policies(&whole(outcomes, Kind::Policy)).into_iter().collect()
         }
         (Some(used), _) if allocators.len() > 1 => vec![against(used, &allocators, seconds)],
-        (None, Some(malloc)) => vec![unmeasured(malloc), beside(&allocators, seconds)],
+        (None, Some(file)) => vec![unmeasured(file), beside(&allocators, seconds)],
         _ => vec![among(&allocators)],
     }
 }
 
-fn unmeasured(malloc: &str) -> Sentence {
+fn unmeasured(file: &str) -> Sentence {
     let rest =
         ", which was not measured (name its file in --on), so nothing says whether to keep it.";
-    sentence(&["The program brings ", file(malloc), rest])
+    sentence(&["The program brings ", file, rest])
 }
 
 /// What others save beside the one that stands for the program's own, which was not measured.
@@ -373,6 +375,8 @@ mod tests {
             said("/usr/lib/libjemalloc.so.2")
         );
         assert!(said("/usr/lib/libc.so.6").starts_with("Use jemalloc instead of glibc"));
+        // Recorded on another machine.
+        assert!(said("/lib/libc-2.31.so").starts_with("Use jemalloc instead of glibc"));
         assert!(said("/opt/libmimalloc.so.2.0").starts_with("Use jemalloc instead of mimalloc"));
         assert_eq!(
             said("/opt/libmine.so"),
