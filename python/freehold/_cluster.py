@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +52,8 @@ class _Task:
     words: list[str]
     #: The names of its cells that are missing.
     cells: list[str]
+    #: The files of those that a worker has done, so that the next one does the rest only.
+    done: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def trace(self) -> str | None:
@@ -225,14 +227,14 @@ class _Sweep:
         # Tasks of killed workers are tried again by Dask itself. Workers that leave must not take the task along.
         others = workers is not None
         return self.cluster.submit(
-            _do, task.words, source, digest, self.version, workers=workers, allow_other_workers=others, pure=False
+            _do, task.words, task.done, source, digest, self.version, workers=workers, allow_other_workers=others, pure=False
         )
 
     def _left(self, task: _Task, answer: _Answer) -> _Task | None:
         """The task with those of its cells that the answer has not."""
         have = {Path(name).stem for name in answer.cells}
         cells = [name for name in task.cells if name not in have]
-        return _Task(task.words, cells) if cells else None
+        return _Task(task.words, cells, task.done | answer.cells) if cells else None
 
     def _elsewhere(self, task: _Task, answer: _Answer) -> distributed.Future | None:
         """The task once more, on workers that have not tried it; if there are none, its cells are given up."""
@@ -270,12 +272,13 @@ def _answer(future: distributed.Future, task: _Task) -> _Answer:
     return _Answer({}, {}, why, None)
 
 
-def _do(words: list[str], source: object, digest: str, version: str) -> _Answer:
-    """On a worker: does the cells, and gives their files; or why not."""
+def _do(words: list[str], done: dict[str, bytes], source: object, digest: str, version: str) -> _Answer:
+    """On a worker: does the cells that are not done, and gives their files; or why not."""
     worker = distributed.get_worker()
     try:
         _refuse_another(version)
         with tempfile.TemporaryDirectory(prefix="freehold-", dir=worker.local_directory) as folder:
+            Folder(Path(folder)).keep(done)
             return _done(_here(words, source, digest, worker.local_directory, folder), folder, worker.address)
     except (OSError, _command.FreeholdError) as error:
         return _Answer({}, {}, f"{error}; the same call tries it again", worker.address)

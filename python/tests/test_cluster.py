@@ -1,5 +1,6 @@
 """A cluster of processes on this machine, with what happens to one."""
 
+import json
 import os
 import signal
 import subprocess
@@ -230,6 +231,65 @@ def test_a_trace_that_ends_workers_is_rows_and_harms_no_other(cluster, traces, t
     assert all("workers that tried it ended" in row["error"] and "tries it again" in row["error"] for row in rows[2:])
     assert cells(tmp_path / "out") == 2 and not on_the_client
     assert freehold.sweep(**arguments).to_table()["error"].null_count == 4, "without these workers it is done"
+
+
+class KillsCells(distributed.WorkerPlugin):
+    """Under the first worker that starts the command, each process that does cells is killed as it comes up.
+
+    What the command says of its work is kept in a folder.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def setup(self, worker):
+        from freehold import _command
+
+        real = _command.call
+
+        def call(*arguments, **more):
+            ended = threading.Event()
+            if not any(self.folder.iterdir()):
+                (self.folder / "first").touch()
+                threading.Thread(target=kill_cells, args=[worker.local_directory, ended], daemon=True).start()
+            try:
+                done = real(*arguments, **more)
+            finally:
+                ended.set()
+            (self.folder / f"{time.time_ns()}.json").write_text(done.stdout)
+            return done
+
+        _command.call = call
+
+
+def kill_cells(folder, ended):
+    """Kills what does cells for the worker of the folder."""
+    while not ended.is_set():
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"--worker\0{folder}" in (process / "cmdline").read_text():
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                # It has ended by itself.
+                continue
+
+
+def test_cells_whose_process_was_killed_are_done_by_another_worker_and_no_other_cell_twice(
+    cluster, large, tmp_path, elsewhere, on_the_client
+):
+    (tmp_path / "said").mkdir()
+    cluster.register_plugin(KillsCells(tmp_path / "said"))
+    # One task. Some of its cells may be quicker than the killer.
+    arguments = dict(traces=large, on=POLICIES, limit=2)
+    freehold.sweep(**arguments, out=tmp_path / "cluster", client=cluster)
+    assert not on_the_client
+    (answer,) = elsewhere
+    killed = len(answer.errors)
+    assert killed and all("killed, as the system does when memory is short" in why for why in answer.errors.values())
+    said = [json.loads(file.read_text()) for file in sorted((tmp_path / "said").glob("*.json"))]
+    assert [(one["found"], one["done"]) for one in said] == [(0, 10), (10 - killed, killed)]
+    freehold.sweep(**arguments, out=tmp_path / "alone")
+    assert dataset(tmp_path / "cluster") == dataset(tmp_path / "alone")
 
 
 def test_two_workers_with_different_results_are_an_error(cluster, traces, tmp_path):
