@@ -4,11 +4,12 @@ import sys
 
 import fsspec
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from conftest import written
 
 import freehold
-from freehold import _progress, _store
+from freehold import _command, _progress, _store
 
 
 def test_cells_are_rows_and_are_not_done_twice(traces, tmp_path):
@@ -38,6 +39,29 @@ def test_a_study_is_swept_over_its_settings(tmp_path):
     small = {"platforms": '["2x2"]', "larger": "2x2"}
     table = freehold.sweep(study="mesh", quick=True, set={**small, "seed": range(1, 3)}, out=tmp_path).to_table()
     assert set(table["seed"].to_pylist()) == {1, 2} and table["error"].null_count == table.num_rows
+
+
+def test_moved_seeds_by_a_sweep_are_those_of_the_study(tmp_path):
+    # Machines so small, and hours so short, that it takes seconds.
+    small = {"machines.m32.memory_mib": 2048, "machines.m32.bank_mib": 16, "machines.m4.memory_mib": 512, "machines.m4.bank_mib": 4}
+    short = {"sweep_seconds": 60, **{f"workloads.{name}.seconds": 60 for name in ("light", "medium", "storms")}}
+    once = {"verdict_seeds": 1, "stream_seeds": 0, "policies": '["fullest"]', **small, **short}
+    settings = [word for name, value in {**once, "robust_seeds": 2}.items() for word in ("--set", f"{name}={value}")]
+    _command.output(["study", "banks", "--quick", "--no-times", "--out", tmp_path / "study", *settings])
+    study = moved(pq.read_table(tmp_path / "study/runs.parquet"))
+    sweep = moved(
+        freehold.sweep(study="banks", quick=True, set={**once, "robust_seeds": 1, "seed": [1, 2]}, out=tmp_path / "sweep").to_table()
+    )
+    study, sweep = study.to_pylist(), sweep.to_pylist()
+    assert len(study) == 4
+    for run, cell in zip(study, sweep, strict=True):
+        # The moved seed is the one after the cell's.
+        assert {name: cell[name] for name in run} == {**run, "seed": run["seed"] - 1}
+
+
+def moved(runs):
+    """The runs on moved seeds."""
+    return runs.filter(pc.equal(runs["task"], "parameters moved by up to half"))
 
 
 @pytest.fixture(params=["memory", "file"])
