@@ -115,6 +115,34 @@ fn memory_that_was_never_written_may_be_copied() {
     support::assert_passed("unwritten.c", &support::run(&program, &[], &[]));
 }
 
+/// `freehold run -- faketime …` hung: `getpid`, by which the malloc kept whose its file of statistics is, was libfaketime's.
+fn functions_in_front_of_the_c_library_may_allocate() {
+    let shared = ["-shared", "-fPIC", "-ldl"].map(AsRef::as_ref);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/in_front.c");
+    let (program, in_front) = (compile("threads.c"), support::compile_with(&source, &shared));
+    let written = support::folder().join(format!("in-front-{}", std::process::id()));
+    let written = written.to_str().expect("a path of ours");
+    for libraries in [[library(), &in_front], [&in_front, library()]] {
+        let [first, second] = libraries.map(|library| library.to_str().expect("a path of ours"));
+        for option in ["FREEHOLD_REPORT", "FREEHOLD_PROFILE", "FREEHOLD_SECURE", "FREEHOLD_LIMIT"] {
+            let value = match option {
+                "FREEHOLD_SECURE" => "1",
+                "FREEHOLD_LIMIT" => "auto",
+                _ => written,
+            };
+            let output = Command::new(&program)
+                .env("LD_PRELOAD", format!("{first}:{second}"))
+                .env(option, value)
+                .output()
+                .expect("what was compiled runs");
+            support::assert_passed(option, &output);
+            if value == written {
+                std::fs::remove_file(written).expect("the library wrote it");
+            }
+        }
+    }
+}
+
 fn a_bad_option_is_a_warning() {
     let program = compile("standards.c");
     let output = Command::new(&program)
@@ -167,6 +195,7 @@ freehold_testkit::trials! {
     a_library_loaded_late_finds_its_thread_local_word,
     mallinfo_tells_of_free_and_of_large_blocks,
     misuse_is_named_and_stops_the_program,
+    functions_in_front_of_the_c_library_may_allocate,
     a_bad_option_is_a_warning,
     memory_that_was_never_written_may_be_copied,
     no_start_up_code,

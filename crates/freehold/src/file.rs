@@ -1,8 +1,9 @@
 //! Files that the library writes by itself: a whole file, or none.
 
 use crate::off_heap::Zeroed;
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use freehold_core::stats::Out;
+use freehold_os::thread::process;
 
 /// Longest name of a file, with its end.
 const PATH_MAX: usize = 4096;
@@ -12,12 +13,12 @@ pub(crate) struct PathOption {
     text: AtomicUsize,
     len: AtomicUsize,
     /// The process that set it.
-    pid: AtomicI32,
+    pid: AtomicU32,
 }
 
 impl PathOption {
     pub const fn new() -> PathOption {
-        PathOption { text: AtomicUsize::new(0), len: AtomicUsize::new(0), pid: AtomicI32::new(0) }
+        PathOption { text: AtomicUsize::new(0), len: AtomicUsize::new(0), pid: AtomicU32::new(0) }
     }
 
     /// Keeps a copy; `false` if the name is empty or too long.
@@ -30,8 +31,7 @@ impl PathOption {
             to.0 = *from;
         }
         self.len.store(name.len(), Ordering::Relaxed);
-        // SAFETY: asks for a number.
-        self.pid.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+        self.pid.store(process(), Ordering::Relaxed);
         self.text.store(copy.as_ptr().expose_provenance(), Ordering::Release);
         true
     }
@@ -47,8 +47,7 @@ impl PathOption {
     /// forked child's turn and the name has no place for its number.
     pub fn for_this_process(&self) -> Option<[u8; PATH_MAX]> {
         let text = self.text()?;
-        // SAFETY: asks for a number.
-        let pid = unsafe { libc::getpid() };
+        let pid = process();
         let has_place = text.windows(2).any(|pair| pair == b"%p");
         if pid != self.pid.load(Ordering::Relaxed) && !has_place {
             return None;
@@ -59,7 +58,7 @@ impl PathOption {
         while let [first, after @ ..] = rest {
             match after {
                 [b'p', after @ ..] if *first == b'%' => {
-                    put_decimal(&mut free, pid as u32);
+                    put_decimal(&mut free, pid);
                     rest = after;
                 }
                 _ => {

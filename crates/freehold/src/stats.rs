@@ -69,8 +69,7 @@ impl Stats {
 
     /// Writes everything in a format.
     pub fn write(&self, format: Format, out: &mut dyn Out) {
-        // SAFETY: asks for a number.
-        let pid = unsafe { libc::getpid() } as u32;
+        let pid = freehold_os::thread::process();
         Report { pid, heaps: self.heaps(), counts: self.counts() }.write(format, out);
     }
 }

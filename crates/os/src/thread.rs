@@ -146,11 +146,9 @@ impl Room {
 /// Waits until no thread of this process has the number, a second at most: it may be another thread's by now.
 fn wait_until_unknown(number: u32) {
     for _ in 0..MOMENTS {
-        // SAFETY: asks for a number, and whether there is a thread of this one, to which nothing is sent.
-        let known = unsafe {
-            let process = call(Number::GetPid, [0; 6]) as usize;
-            call(Number::TgKill, [process, number as usize, 0, 0, 0, 0]) == 0
-        };
+        // SAFETY: asks whether there is a thread of this number, to which nothing is sent.
+        let known =
+            unsafe { call(Number::TgKill, [process() as usize, number as usize, 0, 0, 0, 0]) == 0 };
         if !known {
             return;
         }
@@ -282,10 +280,16 @@ pub fn is_alone() -> bool {
     unsafe { flag.as_ref() }.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0)
 }
 
+/// The process's number. Not `getpid`: a library that stands in front of it may allocate there (libfaketime does).
+pub fn process() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { call(Number::GetPid, [0; 6]) as u32 }
+}
+
 /// Whether the calling thread is the process's first.
 pub fn is_first() -> bool {
-    // SAFETY: asks for two numbers.
-    unsafe { call(Number::GetTid, [0; 6]) == call(Number::GetPid, [0; 6]) }
+    // SAFETY: asks for a number.
+    unsafe { call(Number::GetTid, [0; 6]) as u32 == process() }
 }
 
 /// The calling thread's pointer: where its own address lies.

@@ -56,6 +56,38 @@ pub fn a_preloaded_tcmalloc_stays_in_use() {
     stays_in_use("libtcmalloc_minimal.so.4");
 }
 
+/// A program with an allocator of its own, as GNU Common Lisp is, which is not ready for `realloc` before `main`.
+const OWN: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+static char room[1 << 20];
+static size_t taken;
+static int ready;
+void *malloc(size_t size) {
+  taken = (taken + 15) & ~15ul;
+  taken += size;
+  return taken <= sizeof room ? room + taken - size : 0;
+}
+void free(void *object) { (void)object; }
+void *calloc(size_t count, size_t size) {
+  void *object = malloc(count * size);
+  return object ? memset(object, 0, count * size) : 0;
+}
+void *realloc(void *object, size_t size) {
+  if (!ready) abort();
+  void *longer = malloc(size);
+  return longer && object ? memmove(longer, object, size) : longer;
+}
+int main(void) {
+  ready = 1;
+  return realloc(malloc(10), 20) == 0;
+}
+"#;
+
+pub fn an_allocator_of_the_program_s_own_need_not_be_ready_before_main() {
+    Bench::c(OWN).record(&[]).assert_clean();
+}
+
 pub fn no_hook_can_panic() {
     let bench = Bench::c(WORKING);
     let recorded = bench.record(&[]);

@@ -101,8 +101,12 @@ pub(crate) fn allocate(cache: &Cache, ask: Ask, passed: usize) -> *mut u8 {
     block.unwrap_or_else(|| secure::allocate_if_on(cache, ask))
 }
 
-/// Runs `work` with the cache of sampled blocks and the tables; `None` without memory for them.
+/// Runs `work` with the cache of sampled blocks and the tables; `None` without memory for them, and within itself: what
+/// `work` calls of the C library may be another library's, which allocates.
 fn with_tables<R>(work: impl FnOnce(&Cache, &mut Tables) -> R) -> Option<R> {
+    if SHARED.lock.is_mine(HEAP.machine()) {
+        return None;
+    }
     SHARED.lock.with(HEAP.machine(), || {
         if SHARED.cache.get().is_null() {
             let cache = HEAP.attach()?;

@@ -69,8 +69,7 @@ impl Next {
 /// nobody reads is neither the program's nor recorded: it is given back before the ticket is.
 pub fn look_up(name: &CStr, otherwise: fn() -> *mut c_void) -> *mut c_void {
     let words = thread::current();
-    // SAFETY: the thread's own words, no reference to them is alive across a call; dlsym and dlerror
-    // have no precondition; errno's location is valid for the thread.
+    // SAFETY: the thread's own words, no reference to them is alive across a call; dlsym's names are C strings; errno's location is valid for the thread.
     unsafe {
         let errno = *libc::__errno_location();
         (*words).resolving += 1;
@@ -78,9 +77,9 @@ pub fn look_up(name: &CStr, otherwise: fn() -> *mut c_void) -> *mut c_void {
         let mut found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if found.is_null() {
             found = otherwise();
-            // The first call takes the message, the second frees it.
-            libc::dlerror();
-            libc::dlerror();
+            // Frees the message. `dlerror` does, too, but makes a text of it first by `realloc`: of a program that has its own and
+            // is not ready for it before `main` (GNU Common Lisp).
+            libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
         }
         (*words).resolving -= 1;
         (*words).settle();
