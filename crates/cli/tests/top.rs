@@ -1,6 +1,9 @@
 //! `freehold top` on a program that runs, on one that does not use the malloc, and on none.
 
-#[allow(dead_code, reason = "of labels and of all samples together, only the malloc's own tests read")]
+#[allow(
+    dead_code,
+    reason = "of labels and of all samples together, only the malloc's own tests read"
+)]
 #[path = "../../capi/tests/support/pprof.rs"]
 mod pprof;
 
