@@ -3,9 +3,10 @@
 use anyhow::{Context, Result};
 use freehold_lab::human;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -46,6 +47,38 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     match human::parse_bytes(text) {
         Some(0) | None => Err("a number of bytes such as 4096, 64M or 2GiB is wanted".to_owned()),
         Some(bytes) => Ok(bytes),
+    }
+}
+
+/// The processes that are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// The one of this number.
+    One(u32),
+    /// All of them.
+    All,
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Which, String> {
+        match text {
+            "all" => Ok(Which::All),
+            number => number
+                .parse()
+                .map(Which::One)
+                .map_err(|_| "it is neither a number nor `all`".to_owned()),
+        }
+    }
+}
+
+impl Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Which::One(number) => number.fmt(f),
+            Which::All => f.write_str("all"),
+        }
     }
 }
 

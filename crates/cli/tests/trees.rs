@@ -27,9 +27,13 @@ impl Desk {
     }
 
     fn compare(&self, program: &[&str]) -> Command {
+        self.freehold(&[&["compare", "--on", "good-fit", "--"], program].concat())
+    }
+
+    fn freehold(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
         command.current_dir(self.0.path()).stdin(Stdio::null()).stdout(Stdio::piped());
-        command.args(["compare", "--on", "good-fit", "--"]).args(program);
+        command.args(words);
         command
     }
 
@@ -111,6 +115,56 @@ fn of_a_script_with_75_processes_the_one_that_sorts_is_judged() {
     assert!(many >= 75, "{}", said.terminal);
 }
 
+/// What stands below each headline of the terminal, and that headline's name.
+fn judged_in(terminal: &str) -> Vec<&str> {
+    let lines = terminal.lines().filter(|line| line.contains(" events in "));
+    lines.filter_map(|line| Some(line.split_once(": ")?.0)).collect()
+}
+
+/// Two sorts have memory; what makes their input, and the shell, have a hundredth of it.
+fn of_a_script_each_process_with_memory_is_judged_if_all_are_asked_for() {
+    let desk = Desk::new();
+    let script = "/usr/bin/seq 300000 | /usr/bin/sort -r -S 8M >a; /usr/bin/seq 200000 | /usr/bin/sort -S 4M >b; :";
+    let on = ["--on", "good-fit", "--process", "all"];
+    let also = ["--keep", "t.fht", "--results", "r.json"];
+    let words = [&["compare"], &on[..], &also, &["--", "/bin/sh", "-c", script]].concat();
+    let Said { terminal, page } = desk.said(desk.freehold(&words).output().unwrap());
+
+    // All are listed, by their names, and the two are judged one after the other.
+    let (list, judged) = terminal.split_once("add up to").expect("what all have together");
+    for name in [" sh ", " seq ", " sort (judged) "] {
+        assert!(list.contains(name), "{name} in {terminal}");
+    }
+    assert_eq!(list.matches("(judged)").count(), 2, "{terminal}");
+    assert_eq!(judged_in(judged), ["sort", "sort"], "{terminal}");
+    assert_eq!(judged.matches("Policies, on simulated memory").count(), 2, "{terminal}");
+    assert_eq!(judged.matches("What there is").count(), 2, "{terminal}");
+
+    // The same in the results: the heavier is first. The report has the other one below it.
+    let document: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(desk.path("r.json")).unwrap()).unwrap();
+    let judged = document["judged"].as_array().unwrap();
+    let number = |of: usize| judged[of]["trace"]["process"].as_u64().unwrap();
+    let live = |of: usize| judged[of]["results"][0]["peak_live"].as_u64().unwrap();
+    assert!(judged.len() == 2 && number(0) != number(1), "{document}");
+    assert!(live(0) > live(1) && live(1) > live(0) / 10, "{} {}", live(0), live(1));
+    let (first, below) =
+        page.split_once(&format!("<figure id=\"process-{}\">", number(1))).unwrap();
+    assert!(first.contains(&format!("<a href=\"#process-{0}\">P{0} sort</a>", number(1))));
+    assert!(first.contains(&format!("P{} sort (judged)", number(0))), "the list");
+    assert!(below.contains("<dt>What to do</dt>") && below.contains("good-fit"));
+
+    // A replay of the trace judges the same, byte for byte.
+    let words = [&["replay", "t.fht"], &on[..], &["--json", "-o", "r.parquet"]].concat();
+    let replayed = desk.freehold(&words).output().unwrap();
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+    let replayed: serde_json::Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    for of in 0..2 {
+        assert_eq!(replayed["judged"][of]["results"], judged[of]["results"]);
+    }
+    assert!(desk.path("r.parquet").exists() && desk.path("r.machine.json").exists());
+}
+
 /// A page, over the socket of the server.
 fn page_of(socket: &Path) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
@@ -172,5 +226,6 @@ fn of_nginx_a_worker_is_judged() {
 freehold_testkit::trials!(
     of_tar_that_calls_zstd_the_latter_is_judged,
     of_a_script_with_75_processes_the_one_that_sorts_is_judged,
+    of_a_script_each_process_with_memory_is_judged_if_all_are_asked_for,
     of_nginx_a_worker_is_judged,
 );

@@ -18,6 +18,7 @@
 //!
 //! Neighbours: [`plan`] reads the facts of the spool; `freehold_trace::Namer` knows addresses.
 
+mod blanks;
 pub mod kept;
 mod merge;
 pub mod plan;

@@ -19,6 +19,7 @@
 //! Neighbours: `freehold-record` is the other side of the shared memory; `freehold-trace` names
 //! objects and writes the file.
 
+mod blank;
 mod clock;
 mod door;
 mod drain;

@@ -4,6 +4,7 @@
 //!   every 10 to 250 ms   /proc/PID/statm: has it grown?        some microseconds
 //!   then, or now and then /proc/PID/smaps: what is it?         some 100 µs, and 25 ms for each GiB in pages of 4 KiB
 //!   of huge pages, some   are they used, or zeroes?             at most 10 ms (`zeroes`)
+//!   of small ones, some   which lines are used?                 at most some ms (`blank`)
 //! ```
 //!
 //! A process that is about to end says so and waits for the last look (`freehold_record::hello::LAST`).
@@ -13,6 +14,7 @@
 //! the spool grows with the logarithm of the time; a process that is gone is not looked at, because its number stays its
 //! own until its end was told.
 
+use crate::blank;
 use crate::clock::Clock;
 use crate::door::{Message, command_of};
 use crate::smaps;
@@ -140,10 +142,11 @@ impl Watch {
         let rows = rows.ok().and_then(|text| smaps::parse(&text));
         let Some(mut rows) = rows.filter(|rows| !rows.is_empty()) else { return };
         zeroes::look(seen.pid, &mut rows);
+        let pages = blank::look(seen.pid, &rows);
         let resident: u64 = rows.iter().map(|row| row.resident).sum();
         let marks = [u64::from(at_end), high_water(seen.pid)];
         let fact = marks.into_iter().fold(FactWriter::default().number(tick), FactWriter::number);
-        let fact = smaps::write(fact.text(&seen.title()), &rows);
+        let fact = blank::write(smaps::write(fact.text(&seen.title()), &rows), &pages);
         // The drain is gone only after us.
         let _ = self.drain.send(Message::Look(number, fact));
         self.cost.looks.fetch_add(1, Ordering::Relaxed);

@@ -56,9 +56,14 @@ fn places(row: &Row) -> impl Iterator<Item = u64> + use<> {
     let (first, behind) = (row.start.div_ceil(HUGE), row.end / HUGE);
     let all = behind.saturating_sub(first);
     let many = all.min(MOST_PLACES);
-    // A step that has no divisor in common with the number of places visits each once, neighbours late.
+    in_turn(many).map(move |place| (first + place * all / many) * HUGE)
+}
+
+/// The numbers below `many`, each once, neighbours late: who stops early has seen some of all.
+pub fn in_turn(many: u64) -> impl Iterator<Item = u64> + use<> {
+    // By a step that has no divisor in common with the number.
     let step = (many * 5 / 8..many).find(|&step| gcd(step, many) == 1).unwrap_or(1);
-    (0..many).map(move |i| (first + (i * step % many) * all / many) * HUGE)
+    (0..many).map(move |i| i * step % many)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -15,6 +15,7 @@ pub(crate) mod html;
 mod latency;
 pub(crate) mod lines;
 mod over_time;
+mod processes;
 mod ranking;
 #[cfg(test)]
 mod samples;
@@ -26,18 +27,17 @@ mod terminal;
 mod who;
 
 pub use heat::HeatMap;
-pub use terminal::{MOST_COLUMNS, answer, held, tables};
+pub use processes::Other;
+pub use terminal::{MOST_COLUMNS, answer, held, processes, tables};
 
 use crate::answer::{self, Answer, Sentence};
 use crate::human;
-use crate::results::{Circumstances, Document, Kind, Outcome, ProcessFacts};
+use crate::results::{Circumstances, Document, Kind, Outcome, ProcessFacts, Several, TraceFacts};
 use crate::sites::Sites;
-use html::{Cell, Escaped, Figure};
+use html::{Escaped, Figure};
 use ranking::Ranking;
 use std::fmt::Write;
 
-/// Processes listed, those with the most memory.
-const MOST_PROCESSES: usize = 200;
 /// What the table of pages held counts.
 const HELD_LEAD: &str = "Bytes of pages of which objects have at most a quarter, divided among the sites of these objects. The process was replayed on each \
      allocator up to the moment (the peak of live bytes, their lowest point after it and before the last allocation, the end), and asked where its objects lie.";
@@ -54,6 +54,8 @@ pub struct Story<'a> {
     pub sites: Option<&'a Sites>,
     /// What there is, who has it, what to do.
     pub answer: &'a Answer,
+    /// The other processes of the trace that were judged.
+    pub others: &'a [Other<'a>],
     /// The command that made this report.
     pub command: &'a str,
     /// The trace file as commands should name it.
@@ -82,7 +84,15 @@ impl Story<'_> {
         glossary::write(&mut out);
         let version = self.document.schema_version;
         let remark = "Times and machine facts are not included.";
-        sheet::close(&mut out, "freehold-results.json", self.document, version, remark);
+        let file = "freehold-results.json";
+        match self.others {
+            [] => sheet::close(&mut out, file, self.document, version, remark),
+            others => {
+                let others = others.iter().map(|other| other.document);
+                let all = Several::of(std::iter::once(self.document).chain(others));
+                sheet::close(&mut out, file, &all, version, remark);
+            }
+        }
         out
     }
 
@@ -117,15 +127,7 @@ impl Story<'_> {
     }
 
     fn in_short(&self) -> String {
-        let trace = &self.document.trace;
-        format!(
-            "{} allocation events in {} {}, {} asked for in all, {} from first to last",
-            human::exact(trace.events),
-            trace.threads,
-            if trace.threads == 1 { "thread" } else { "threads" },
-            human::bytes(trace.allocated),
-            human::seconds(trace.seconds),
-        )
+        in_short(&self.document.trace)
     }
 
     fn answer(&self, out: &mut String) {
@@ -138,10 +140,25 @@ impl Story<'_> {
         if self.document.results.is_empty() {
             out.push_str("<p>Nothing could replay this trace; the notes below say why.</p>");
         }
+        self.links(out);
         let _ = write!(out, "<p class=\"fine\">{}</p></section>", Escaped(&self.how_known()));
         self.warnings(out);
         self.tiles(out);
         out.push_str("</header>");
+    }
+
+    /// Where the other processes are judged.
+    fn links(&self, out: &mut String) {
+        let link = |other: &Other<'_>| {
+            let trace = &other.document.trace;
+            let name = trace.processes.iter().find(|one| one.process == trace.process);
+            let name = Escaped(name.map_or("?", ProcessFacts::name)).to_string();
+            format!("<a href=\"#process-{}\">P{} {name}</a>", trace.process, trace.process)
+        };
+        let links: Vec<String> = self.others.iter().map(link).collect();
+        if !links.is_empty() {
+            let _ = write!(out, "<p class=\"fine\">Also judged: {}.</p>", links.join(", "));
+        }
     }
 
     /// What was measured, what was simulated, and how often.
@@ -317,42 +334,8 @@ impl Story<'_> {
             .write(out);
         }
         if self.document.trace.processes.len() > 1 {
-            self.processes(out, &command);
+            processes::write(out, self, &command);
         }
-    }
-
-    fn processes(&self, out: &mut String, command: &str) {
-        let trace = &self.document.trace;
-        let mut most: Vec<&ProcessFacts> = trace.processes.iter().collect();
-        most.sort_by_key(|p| (std::cmp::Reverse((p.peak_bytes, p.events)), p.process));
-        most.truncate(MOST_PROCESSES);
-        let row = |process: &&ProcessFacts| {
-            let chosen = process.process == trace.process;
-            let name = format!("P{} {}", process.process, process.name());
-            let name = if chosen { name + " (this report)" } else { name };
-            let bytes = |most: Option<u64>| Cell::text(most.map_or("".to_owned(), human::bytes));
-            vec![
-                Cell { note: Some(process.command.join(" ")), ..Cell::text(name) },
-                Cell::text(process.threads.to_string()),
-                Cell::text(human::exact(process.events)),
-                bytes(process.peak_bytes),
-                bytes(process.peak_resident),
-            ]
-        };
-        let rows: Vec<_> = most.iter().map(row).collect();
-        let mut table = String::new();
-        let heads = ["process", "threads", "events", "malloc at most", "resident at most"];
-        let heads = heads.map(String::from);
-        html::table(&mut table, "The processes of the trace with the most memory", &heads, &rows);
-        Figure {
-            id: "processes",
-            title: "Processes",
-            lead: "This report replays one of them; --process N chooses another.",
-            drawing: &table,
-            table: "",
-            command,
-        }
-        .write(out);
     }
 
     fn machine(&self, out: &mut String) {
@@ -383,6 +366,18 @@ impl Story<'_> {
         }
         out.push_str("</dl></figure>");
     }
+}
+
+/// The process replayed, in one line.
+fn in_short(trace: &TraceFacts) -> String {
+    format!(
+        "{} allocation events in {} {}, {} asked for in all, {} from first to last",
+        human::exact(trace.events),
+        trace.threads,
+        if trace.threads == 1 { "thread" } else { "threads" },
+        human::bytes(trace.allocated),
+        human::seconds(trace.seconds),
+    )
 }
 
 /// How the simulated malloc's figures are known.

@@ -10,7 +10,7 @@ mod paged;
 mod parquet;
 
 pub use document::{
-    Circumstances, Document, MachineFacts, ProcessFacts, Refused, TraceFacts, write_json,
+    Circumstances, Document, MachineFacts, ProcessFacts, Refused, Several, TraceFacts, write_json,
 };
 pub use held::{Held, Keeper, Moment};
 pub use output::{Output, OutputError};

@@ -23,7 +23,7 @@ mod objects;
 mod survey;
 
 pub(crate) use survey::is_believed;
-pub use survey::{Survey, busiest, heaviest, survey};
+pub use survey::{Survey, busiest, heaviest, heavy, survey};
 
 use crate::models::dispatch;
 use crate::results::{Outcome, Timing};

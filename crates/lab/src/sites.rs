@@ -117,6 +117,8 @@ pub struct Sites {
     pub whole_bytes: u64,
     /// When the pages were seen that sites keep; none where they are those of a model.
     pub kept_s: Option<f64>,
+    /// When the objects' contents were seen; none where nobody read them.
+    pub seen_s: Option<f64>,
     /// When its peak was, seconds from the beginning of the trace.
     pub peak_s: f64,
     /// From its first event to its last, seconds.
@@ -245,6 +247,9 @@ pub fn sites(
     if let Some(kept) = &outside.kept {
         counting.keep(&kept.kept);
     }
+    if let Some(look) = &outside.blank {
+        counting.see_blank(&look.blank);
+    }
     damage.extend(outside.damage);
     let total = counting.sites.iter().fold(Counts::default(), |sum, tally| sum + tally.counts);
     let second = 1.0 / trace.header().ticks_per_second.max(1) as f64;
@@ -254,6 +259,7 @@ pub fn sites(
         total,
         whole_bytes: outside.private_bytes.max(total.peak_bytes),
         kept_s: outside.kept.as_ref().map(|kept| kept.tick.0 as f64 * second),
+        seen_s: outside.blank.as_ref().map(|look| look.tick.0 as f64 * second),
         peak_s: counting.peak_tick.0 as f64 * second,
         seconds,
         sites: listed(&stacks, &folding, &counting, (second, seconds)),

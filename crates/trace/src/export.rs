@@ -1,7 +1,7 @@
 //! A trace in the formats of others: CSV, Parquet; by call stack: pprof, collapsed stacks, speedscope; both: heaptrack.
 //!
 //! Invariant: streaming; memory is a batch of rows (CSV, Parquet), or the live objects and the stacks that differ.
-//! CSV and Parquet have the same columns, see [`row`]; Parquet has the site, too.
+//! CSV and Parquet have the same columns, see [`row`].
 
 mod csv;
 mod flame;
@@ -16,8 +16,9 @@ pub use csv::csv;
 pub use flame::{collapsed, speedscope};
 pub use heaptrack::heaptrack;
 #[cfg(feature = "parquet")]
-pub use parquet::{SiteOf, parquet};
+pub use parquet::parquet;
 pub use pprof::pprof;
+pub use row::SiteOf;
 
 use crate::error::ReadError;
 use std::io;

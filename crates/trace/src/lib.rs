@@ -46,6 +46,6 @@ pub use mappings::{MapChange, MapEvent, MapFlags, MapId};
 pub use namer::Namer;
 pub use reader::Trace;
 pub use records::{Records, Run};
-pub use resident::{Kept, Part, Resident, What};
+pub use resident::{Blank, Kept, Part, Resident, What};
 pub use stacks::{Call, Frame, FrameId, Module, StackId, Stacks};
 pub use writer::{Summary, Writer};

@@ -235,12 +235,16 @@ impl Namer {
         known.map_or(0, |process| process.peak_bytes)
     }
 
-    /// Hands each live object of a process to `each`: its address, the bytes asked for, and its name, unless it was inherited. O(live objects).
-    pub fn each_live(&self, process: ProcessId, each: &mut dyn FnMut(u64, u64, Option<ObjectId>)) {
+    /// Hands each live object of a process to `each`: its address, what was asked for, and its name, unless it was inherited. O(live objects).
+    pub fn each_live(
+        &self,
+        process: ProcessId,
+        each: &mut dyn FnMut(u64, Request, Option<ObjectId>),
+    ) {
         let Some(Some(process)) = self.processes.get(process.0 as usize) else { return };
         for (address, entry) in process.table.iter() {
             let own = (entry.depth == process.depth()).then_some(ObjectId(entry.id));
-            each(address, process.request_of(&entry).size, own);
+            each(address, process.request_of(&entry), own);
         }
     }
 

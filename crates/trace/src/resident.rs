@@ -97,6 +97,21 @@ pub struct Resident {
     /// Who keeps pages of malloc's for few bytes, the most first; looked for where much of malloc's memory is free.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
+    /// How much of the blocks in some pages that were read is blank, that of which most was read first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blank: Vec<Blank>,
+}
+
+/// Blocks of a call stack in pages that were read.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Blank {
+    /// Who made them.
+    pub stack: StackId,
+    /// Bytes of the blocks there.
+    pub seen: u64,
+    /// Of those, bytes in lines of 64 bytes that hold nothing but zeroes.
+    pub zero: u64,
 }
 
 /// Blocks of a call stack on pages of which blocks have at most a quarter.

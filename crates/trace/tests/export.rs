@@ -2,7 +2,7 @@
 
 use flate2::read::GzDecoder;
 use freehold_trace::export::{
-    Control, ExportError, collapsed, csv, heaptrack, pprof, row, speedscope,
+    Control, ExportError, SiteOf, collapsed, csv, heaptrack, pprof, row, speedscope,
 };
 use freehold_trace::import;
 use freehold_trace::*;
@@ -17,11 +17,15 @@ fn golden() -> Trace {
 }
 
 fn as_csv(trace: &Trace) -> String {
+    csv_with(trace, &|_| None)
+}
+
+fn csv_with(trace: &Trace, site_of: SiteOf<'_>) -> String {
     let mut out = Vec::new();
     let mut control = Control { progress: &mut |_, _| {}, stop: &NEVER };
     let mut records = trace.records().unwrap();
-    let written =
-        csv(trace.header(), &mut records, trace.events(), &mut out, &mut control).unwrap();
+    let (header, events) = (trace.header(), trace.events());
+    let written = csv(header, &mut records, events, site_of, &mut out, &mut control).unwrap();
     assert_eq!(written, trace.events());
     String::from_utf8(out).unwrap()
 }
@@ -32,12 +36,28 @@ fn csv_has_a_row_for_every_event() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len() as u64, golden().events() + 1);
     let columns = |line: &str| line.split(',').count();
-    assert!(lines.iter().all(|line| columns(line) == row::COLUMNS.len()), "{text}");
-    assert!(lines.contains(&"30,0.000000030,0,0,alloc,2,aligned,4096,4096,4096,,,,"), "{text}");
-    assert!(lines.contains(&"60,0.000000060,0,1,free,3,,,,,1,,,"), "{text}");
-    assert!(lines.contains(&"80,0.000000080,0,1,realloc,0,malloc,5000,5000,,1,75,,"), "{text}");
-    assert!(lines.contains(&"120,0.000000120,0,0,fork,,,,,,,,,1"), "{text}");
-    assert!(lines.contains(&"100,0.000000100,0,0,write,1,,,,,,,96,"), "{text}");
+    assert!(lines.iter().all(|line| columns(line) == row::COLUMNS.len() + 1), "{text}");
+    assert!(lines.contains(&"30,0.000000030,0,0,alloc,2,aligned,4096,4096,4096,,,,,"), "{text}");
+    assert!(lines.contains(&"60,0.000000060,0,1,free,3,,,,,1,,,,"), "{text}");
+    assert!(lines.contains(&"80,0.000000080,0,1,realloc,0,malloc,5000,5000,,1,75,,,"), "{text}");
+    assert!(lines.contains(&"120,0.000000120,0,0,fork,,,,,,,,,1,"), "{text}");
+    assert!(lines.contains(&"100,0.000000100,0,0,write,1,,,,,,,96,,"), "{text}");
+}
+
+/// What asked for memory has its site, in quotes where it needs them; a free has none.
+#[test]
+fn csv_names_the_sites_of_what_asked_for_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = stacked(folder.path());
+    let named = |stack: StackId| (stack != StackId::NONE).then_some("f<a, b> (x.cc:1)");
+    let text = csv_with(&trace, &named);
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().ends_with(",child,site"), "{text}");
+    let asked = |line: &&str| [",alloc,", ",realloc,"].iter().any(|event| line.contains(event));
+    let (asked, others): (Vec<&str>, Vec<&str>) = lines.partition(asked);
+    let with_site = asked.iter().filter(|line| line.ends_with(",\"f<a, b> (x.cc:1)\"")).count();
+    assert_eq!((with_site, asked.len()), (2, 3), "one has no stack: {text}");
+    assert!(!others.is_empty() && others.iter().all(|line| line.ends_with(',')), "{text}");
 }
 
 #[cfg(feature = "parquet")]
@@ -117,7 +137,7 @@ fn a_full_disk_is_an_error_of_every_format() {
         assert!(message.contains("no storage space"), "{message}");
     };
     let records = || trace.records().unwrap();
-    is_full(csv(trace.header(), &mut records(), 23, &mut Full(100), &mut control));
+    is_full(csv(trace.header(), &mut records(), 23, &|_| None, &mut Full(100), &mut control));
     let bare = Stacks::default();
     is_full(pprof(trace.header(), &[], &bare, &mut records(), 23, &mut Full(100), &mut control));
     is_full(collapsed(&[], &bare, &mut records(), 23, &mut Full(10), &mut control));

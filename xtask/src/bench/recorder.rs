@@ -1,5 +1,5 @@
 //! `cargo xtask bench-recorder`: what recording costs, without call stacks, with those of allocations and with those of
-//! frees, too, beside no tool, heaptrack and glibc's mtrace.
+//! frees, too, beside no tool, heaptrack, memray (of Python alone: with the stacks of Python's functions, and with those of C's, too) and glibc's mtrace.
 //!
 //! Every round runs each program once under each tool, in an order that moves by one from round to
 //! round, so that slow spells of the machine meet all tools alike. Raw data always stays. A tool or a
@@ -9,6 +9,7 @@
 //! slows down, and what the tool takes after that. The pair loop and the load on redis measure
 //! themselves.
 
+mod memray;
 mod program_end;
 
 use super::{facts, raw::Raw, stats};
@@ -51,13 +52,15 @@ pub struct Options {
 
 /// `stamps` is no tool: the pair loop reads the time stamp counter once an event, which is the floor
 /// of every recorder that knows when something happened.
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 9] = [
     "none",
     "stamps",
     "freehold-off",
     "freehold-allocations",
     "freehold-all",
     "heaptrack",
+    "memray",
+    "memray-native",
     "mtrace",
 ];
 /// A tool of ours is this and what it takes stacks of.
@@ -70,6 +73,8 @@ struct Bench {
     freehold: PathBuf,
     /// The interpreter itself: what `PATH` names may be a script that starts dozens of processes first.
     python: String,
+    /// The one that has memray; none where it is not wanted or cannot be had.
+    memray: Option<PathBuf>,
     /// What `g++ -O2` starts to compile: `cc1plus` and its arguments. Empty where there is no g++.
     compiler: Vec<String>,
 }
@@ -81,7 +86,7 @@ struct Program {
     command: fn(&Bench, &Options, &[String]) -> Vec<String>,
 }
 
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 13] = [
     Program { name: "pair-1", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "1", "10") },
     Program { name: "pair-2", unit: "ns/event", command: |b, o, tool| pair(b, o, tool, "2", "10") },
     // The same, thirty calls deep instead of ten.
@@ -95,17 +100,9 @@ const PROGRAMS: [Program; 11] = [
         unit: "ns/event",
         command: |b, o, tool| pair(b, o, tool, "2", "30"),
     },
-    Program {
-        name: "python3",
-        unit: "s",
-        command: |b, _, tool| b.started(tool, &[&b.python, &b.source("python.py")]),
-    },
+    Program { name: "python3", unit: "s", command: |b, _, tool| b.python(tool) },
     // The interpreter's own allocator serves small objects; without it, every one of them is malloc's.
-    Program {
-        name: "python3-malloc",
-        unit: "s",
-        command: |b, _, tool| b.started(tool, &[&b.python, &b.source("python.py")]),
-    },
+    Program { name: "python3-malloc", unit: "s", command: |b, _, tool| b.python(tool) },
     Program {
         name: "gcc",
         unit: "s",
@@ -119,6 +116,20 @@ const PROGRAMS: [Program; 11] = [
         name: "cc1plus",
         unit: "s",
         command: |b, _, tool| b.started(tool, &as_strs(&b.compiler)),
+    },
+    // One process: clang's driver compiles by itself.
+    Program {
+        name: "clang",
+        unit: "s",
+        command: |b, _, tool| {
+            let (object, source) = (b.made("clang.o"), b.source("compile.cc"));
+            b.started(tool, &["clang++", "-O2", "-c", "-o", &object, &source])
+        },
+    },
+    Program {
+        name: "node",
+        unit: "s",
+        command: |b, _, tool| b.started(tool, &["node", &b.source("objects.js")]),
     },
     Program {
         name: "sqlite3",
@@ -188,6 +199,20 @@ impl Bench {
         after(&begun, words)
     }
 
+    /// The script of Python under the tool.
+    fn python(&self, tool: &[String]) -> Vec<String> {
+        let script = self.source("python.py");
+        match (tool, &self.memray) {
+            ([word, more @ ..], Some(python)) if word == "memray" => {
+                let (python, out) = (python.display().to_string(), self.made("memray.bin"));
+                let run = [&python, "-m", "memray", "run", "--quiet", "--force", "--output", &out];
+                let words = after(more, &[&script]);
+                self.started(&[], &[&run[..], &as_strs(&words)].concat())
+            }
+            _ => self.started(tool, &[&self.python, &script]),
+        }
+    }
+
     fn process_file(&self) -> PathBuf {
         self.scratch.join("process")
     }
@@ -207,6 +232,8 @@ impl Bench {
                 let file = format!("MALLOC_TRACE={}", self.made("mtrace.txt"));
                 after(&[], &["env", &preload, &file])
             }
+            "memray" => after(&[], &["memray"]),
+            "memray-native" => after(&[], &["memray", "--native"]),
             "stamps" => after(&[], &["stamps"]),
             _ => Vec::new(),
         }
@@ -217,12 +244,14 @@ impl Bench {
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let (sources, scratch) = (root.join("bench/recorder"), target.join("bench-recorder"));
+        let python = interpreter().unwrap_or_else(|| "python3".to_owned());
         let bench = Bench {
+            memray: memray_of(options, &python),
             compiler: compiler(&sources.join("compile.cc"), &scratch.join("out.s")),
             sources,
             scratch,
             freehold: options.freehold.clone().unwrap_or_else(|| target.join("release/freehold")),
-            python: interpreter().unwrap_or_else(|| "python3".to_owned()),
+            python,
         };
         std::fs::create_dir_all(&bench.scratch)?;
         if options.freehold.is_none() {
@@ -301,6 +330,26 @@ impl Run {
     }
 }
 
+/// Memray, where a program of Python is measured under it.
+fn memray_of(options: &Options, python: &str) -> Option<PathBuf> {
+    let wanted = options.tools.is_empty() || options.tools.iter().any(|tool| is_memray(tool));
+    if !wanted
+        || !PROGRAMS.iter().any(|one| is_python(one.name) && one.name.contains(&options.only))
+    {
+        return None;
+    }
+    let found = memray::interpreter(python);
+    found.map_err(|error| println!("left out: memray cannot be had: {error:#}")).ok()
+}
+
+fn is_memray(tool: &str) -> bool {
+    tool.starts_with("memray")
+}
+
+fn is_python(program: &str) -> bool {
+    program.starts_with("python3")
+}
+
 /// The interpreter that `python3` ends up in.
 fn interpreter() -> Option<String> {
     let asked = ["-c", "import sys; print(sys.executable)"];
@@ -356,6 +405,8 @@ fn is_there(name: &str) -> bool {
     let found = match name {
         "none" | "stamps" => true,
         ours if ours.starts_with(OURS) || ours.starts_with("pair-") => true,
+        // Known when the bench is open.
+        tool if is_memray(tool) => true,
         "mtrace" => {
             Path::new("/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0").exists()
                 || Path::new("/usr/lib64/libc_malloc_debug.so.0").exists()
@@ -365,6 +416,7 @@ fn is_there(name: &str) -> bool {
                 "redis" => "redis-server",
                 "gcc" | "cc1plus" => "g++",
                 "python3-malloc" => "python3",
+                "clang" => "clang++",
                 "git-log" => "git",
                 other => other,
             };
@@ -397,6 +449,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             "stamps" => counts_events,
             // See the driver, which allocates nothing, and not the compiler it starts (or write both into one file).
             "heaptrack" | "mtrace" => program.name != "gcc",
+            tool if is_memray(tool) => bench.memray.is_some() && is_python(program.name),
             _ => true,
         };
         let tools: Vec<&str> = tools.iter().copied().filter(fits).collect();

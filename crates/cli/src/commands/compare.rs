@@ -2,7 +2,7 @@
 
 use super::replay::{self, How, ResultsFile};
 use crate::embedded;
-use crate::ui::{self, quoted};
+use crate::ui::{self, Which, quoted};
 use anyhow::{Context, Result, bail};
 use freehold_collect::{Options, RecordError, WhichStacks};
 use freehold_lab::answer::{self, Answer, Program, Tried};
@@ -11,9 +11,9 @@ use freehold_lab::held;
 use freehold_lab::malloc::Settings;
 use freehold_lab::profile::{self, Figures};
 use freehold_lab::real::{self, Allocator, INSTALL_HELP};
-use freehold_lab::report::{HeatMap, Story};
+use freehold_lab::report::{HeatMap, Other, Story};
 use freehold_lab::resident::{self, WhatThereIs};
-use freehold_lab::results::{Held, Output, ProcessFacts, write_json};
+use freehold_lab::results::{Held, Output, ProcessFacts};
 use freehold_lab::selection::Selection;
 use freehold_lab::simulate;
 use freehold_lab::sites::{self, Sites};
@@ -31,6 +31,12 @@ use std::sync::atomic::AtomicBool;
   freehold compare -- python3 script.py
   freehold compare --keep app.fht -- ./server   keep the trace for later
   freehold compare --on glibc,jemalloc,best-fit -o small.html -- ls -R /usr
+  freehold compare --process all -- tar --zstd -cf usr.tar.zst /usr   tar and zstd
+  freehold compare --process all --json -- make | jq -r '.judged[].trace.command[0]'
+
+Of several processes the one with the most memory of malloc is judged, or the one that --process names. With \
+`--process all` each is judged that had at least a tenth of that: one after the other, on the terminal and in the report, \
+behind a list of all processes by memory. Each takes as long as a comparison of its own.
 
 The program's own output passes through; a program that fails is compared all the same. Ctrl-C while \
 it runs ends the program and goes on with what was recorded; a second one ends the comparison.
@@ -89,28 +95,32 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     warnings.extend(trace.header().notes.iter().cloned());
-    let Some(examined) = examine(&trace, &selection, &args, &interrupted)? else {
+    let Some(each) = args.how.each(&trace, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
-    let answer = answer_of(&trace, &examined);
-    let Examined { found, figures, sites, .. } = examined;
-    replay::tell_of_omissions(&found.document);
-    if args.json {
-        write_json(&mut std::io::stdout().lock(), &found.document).context("cannot print")?;
-    } else {
-        ui::print("\n")?;
-        replay::print(&found.document, &path, &answer).context("cannot print")?;
+    let mut all = Vec::new();
+    for how in each {
+        let Some(examined) = examine(&trace, &selection, how, &interrupted)? else {
+            return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+        };
+        let answer = answer_of(&trace, &examined);
+        all.push((examined, answer));
     }
-    let heat = HeatMap::of(&figures.size_by_lifetime);
-    let page = page(&args, &found, &heat, sites.as_ref(), &answer, &warnings);
+    if !args.json {
+        ui::print("\n")?;
+    }
+    let shown: Vec<_> = all.iter().map(|(one, answer)| (&one.found, answer)).collect();
+    replay::show(&shown, &path, args.how, args.json).context("cannot print")?;
+    let page = page(&args, &all, &warnings);
     report.write(|to| to.write_all(page.as_bytes()))?;
+    let found: Vec<&Found> = all.iter().map(|(examined, _)| &examined.found).collect();
     if let Some(results) = results {
-        results.write(&found)?;
+        results.write(&found, args.how)?;
     }
     if !args.json {
         ui::print(format_args!("\nThe whole report: {}\n", args.output.display()))?;
     }
-    Ok(replay::ended(&found.document))
+    Ok(replay::ended(&found))
 }
 
 /// A program that cannot be started gives the exit code that a shell gives.
@@ -186,10 +196,10 @@ struct Examined {
 fn examine(
     trace: &Trace,
     selection: &Selection,
-    args: &Args,
+    how: How,
     interrupted: &AtomicBool,
 ) -> Result<Option<Examined>> {
-    let found = replay::replay(trace, selection, args.how, Settings::default(), interrupted)?;
+    let found = replay::replay(trace, selection, how, Settings::default(), interrupted)?;
     let Some(mut found) = found else { return Ok(None) };
     let process = ProcessId(found.document.trace.process);
     let mut bar = ui::Progress::new("looking at the program");
@@ -208,12 +218,12 @@ fn examine(
     };
     drop(bar);
     if held::matters(&sites) {
-        let Some(held) = held_pages(trace, &found, (selection, args), interrupted)? else {
+        let Some(held) = held_pages(trace, &found, (selection, how), interrupted)? else {
             return Ok(None);
         };
         found.document.held = held;
     }
-    let tried = try_advice(trace, &found, &sites, (selection, args), interrupted)?;
+    let tried = try_advice(trace, &found, &sites, (selection, how), interrupted)?;
     Ok(tried.map(|tried| Examined { found, figures, there, sites: Some(sites), tried }))
 }
 
@@ -221,7 +231,7 @@ fn examine(
 fn held_pages(
     trace: &Trace,
     found: &Found,
-    (selection, args): (&Selection, &Args),
+    (selection, how): (&Selection, How),
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Held>>> {
     let _bar = ui::Progress::new("looking who holds pages");
@@ -232,9 +242,9 @@ fn held_pages(
     let allocators = selection.allocators.iter().filter(|one| whole(&one.name)).cloned();
     let allocators: Vec<Allocator> = allocators.collect();
     let replayer = embedded::REPLAYER.unpack()?;
-    let options = real::Options { limit: args.how.limit, ..real::Options::default() };
+    let options = real::Options { limit: how.limit, ..real::Options::default() };
     let survey = simulate::survey(trace, process, &mut |_, _| (), interrupted);
-    let settings = Settings { limit: args.how.limit, ..Settings::default() };
+    let settings = Settings { limit: how.limit, ..Settings::default() };
     let plan = |malloc| held::Plan {
         trace,
         process,
@@ -262,7 +272,7 @@ fn try_advice(
     trace: &Trace,
     found: &Found,
     sites: &Sites,
-    (selection, args): (&Selection, &Args),
+    (selection, how): (&Selection, How),
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Tried>>> {
     let mut tried = Vec::new();
@@ -273,7 +283,7 @@ fn try_advice(
     let mut allocators = selection.allocators.iter();
     let usual = allocators.find(|allocator| allocator.name == before.name).cloned();
     let selection = Selection { allocators: usual.into_iter().collect(), ..Selection::default() };
-    let how = How { process: Some(sites.process), ..args.how };
+    let how = How { process: Some(Which::One(sites.process)), ..how };
     for trial in answer::trials(sites, trace.header().ticks_are_events) {
         let folder = tempfile::Builder::new().prefix("freehold-").tempdir();
         let folder =
@@ -309,14 +319,15 @@ fn answer_of(trace: &Trace, examined: &Examined) -> Answer {
     answer
 }
 
-fn page(
-    args: &Args,
-    found: &Found,
-    heat: &HeatMap,
-    sites: Option<&Sites>,
-    answer: &Answer,
-    warnings: &[String],
-) -> String {
+/// The report: all of the first process, and of the others what matters most.
+fn page(args: &Args, all: &[(Examined, Answer)], warnings: &[String]) -> String {
+    let ((first, answer), others) = all.split_first().expect("at least one process is judged");
+    let Examined { found, figures, sites, .. } = first;
+    let heat = HeatMap::of(&figures.size_by_lifetime);
+    let others: Vec<Other<'_>> = others
+        .iter()
+        .map(|(one, answer)| Other { document: &one.found.document, answer })
+        .collect();
     let kept = args
         .keep
         .as_ref()
@@ -324,8 +335,9 @@ fn page(
     let story = Story {
         document: &found.document,
         circumstances: &found.circumstances,
-        lifetimes: Some(heat),
-        sites,
+        lifetimes: Some(&heat),
+        sites: sites.as_ref(),
+        others: &others,
         answer,
         command: &command_line(args),
         trace_file: &kept,

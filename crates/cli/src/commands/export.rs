@@ -34,7 +34,7 @@ parquet and csv: a row an event, in the order of time, with the columns
   remote    another thread made or last resized the object
   began     the tick at which a realloc began; its own tick is its return
   offset    of an access; child: the process forked
-  site      in parquet: the function and line that asked for memory
+  site      the function and line that asked for memory, where there are call stacks
 pprof: alloc_objects, alloc_space, inuse_objects and inuse_space (live at the
   end) of each call stack, with files and lines.
 collapsed: a line a stack, outermost function first, and the bytes it allocated.
@@ -88,8 +88,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let trace = Trace::open(&args.trace)?;
     let (mut records, expected) = choose(&trace, &args)?;
     let stop = ui::interrupted();
-    // A line of CSV has no stack.
-    let (stacks, lost) = if format == Format::Csv { Default::default() } else { trace.stacks()? };
+    let (stacks, lost) = trace.stacks()?;
     let mut work =
         Work { trace: &trace, format, stacks, records: &mut records, expected, stop: &stop };
     let done = if to_stdout {
@@ -150,12 +149,14 @@ impl Work<'_> {
         let (header, records, expected) = (self.trace.header(), &mut *self.records, self.expected);
         let processes = self.trace.processes();
         match self.format {
-            Format::Parquet => {
+            Format::Parquet | Format::Csv => {
                 let sites = SiteNames::new(&self.stacks);
                 let site_of = |stack| sites.of(stack);
-                parquet(header, records, expected, &site_of, out, &mut control)
+                match self.format {
+                    Format::Csv => csv(header, records, expected, &site_of, out, &mut control),
+                    _ => parquet(header, records, expected, &site_of, out, &mut control),
+                }
             }
-            Format::Csv => csv(header, records, expected, out, &mut control),
             Format::Pprof => {
                 pprof(header, processes, &self.stacks, records, expected, out, &mut control)
             }

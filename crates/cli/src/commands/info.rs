@@ -5,7 +5,7 @@ mod json;
 mod page;
 mod who;
 
-use crate::ui;
+use crate::ui::{self, Which};
 use anyhow::{Context, Result, bail};
 use freehold_lab::profile::{Figures, ProcessProfile, Profile, profile};
 use freehold_lab::resident::{self, WhatThereIs};
@@ -14,7 +14,6 @@ use freehold_trace::{Damage, ProcessId, Trace};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 /// Damages named one by one before they are only counted.
@@ -52,27 +51,6 @@ pub struct Args {
     /// with the most memory.
     #[arg(long, value_name = "N|all")]
     process: Option<Which>,
-}
-
-/// The processes that are looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
-    One(u32),
-    All,
-}
-
-impl FromStr for Which {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Which, String> {
-        match text {
-            "all" => Ok(Which::All),
-            number => number
-                .parse()
-                .map(Which::One)
-                .map_err(|_| "it is neither a number nor `all`".to_owned()),
-        }
-    }
 }
 
 /// Prints the profile.

@@ -3,7 +3,7 @@
 mod decisions;
 
 use crate::embedded;
-use crate::ui::{self, WrongCommandLine};
+use crate::ui::{self, Which, WrongCommandLine};
 use anyhow::{Context, Result};
 use freehold_lab::answer::Answer;
 use freehold_lab::compare::{self, Found, Plan, Stage};
@@ -11,8 +11,9 @@ use freehold_lab::human;
 use freehold_lab::malloc::Settings;
 use freehold_lab::real::INSTALL_HELP;
 use freehold_lab::report;
-use freehold_lab::results::{Document, Output, ProcessFacts, write_json, write_parquet};
+use freehold_lab::results::{Document, Output, ProcessFacts, Several, write_json, write_parquet};
 use freehold_lab::selection::Selection;
+use freehold_lab::simulate::{self, SimulateError};
 use freehold_trace::{ProcessId, Trace};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use std::sync::atomic::AtomicBool;
   freehold replay app.fht --on policies --json
   freehold replay app.fht --on best-fit,jemalloc,./libmine.so --limit 64M
   freehold replay app.fht --on all -o results.parquet
+  freehold replay app.fht --on policies --process all   each process that has much memory
   freehold replay app.fht --on malloc --set reserve.bytes=2M --set purge.from=off
   freehold replay app.fht --on malloc --page-size 16K --huge-pages --json
   freehold replay --decisions                      what --set can change, with reasons
@@ -70,13 +72,38 @@ pub struct How {
     /// has four times the peak of live bytes.
     #[arg(long, value_name = "BYTES", value_parser = ui::bytes)]
     pub limit: Option<u64>,
-    /// Replay this process of the trace instead of the one with the most memory of malloc at once. A replay is of one
-    /// process; what all of them add up to, `freehold info --process all` says.
-    #[arg(long, value_name = "N")]
-    pub process: Option<u32>,
+    /// Replay this process of the trace instead of the one with the most memory of malloc at once; or `all`: one after the
+    /// other, each process that had at least a tenth of what that one had. (JSON is then one object, with an entry of
+    /// `judged` for each. What all of them add up to, `freehold info --process all` says.)
+    #[arg(long, value_name = "N|all")]
+    pub process: Option<Which>,
     /// Timing runs of each allocator; by default 2 to 5, fewer for longer traces.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
+}
+
+impl How {
+    /// One for each process that is to be replayed, the heaviest first; `None` when interrupted.
+    pub fn each(self, trace: &Trace, interrupted: &AtomicBool) -> Result<Option<Vec<How>>> {
+        if !self.all() {
+            return Ok(Some(vec![self]));
+        }
+        let mut bar = ui::Progress::new("reading");
+        let mut progress = |done, total| bar.set(done, total);
+        match simulate::heavy(trace, &mut progress, interrupted) {
+            Ok(heavy) => {
+                let one = |process: ProcessId| How { process: Some(Which::One(process.0)), ..self };
+                Ok(Some(heavy.into_iter().map(one).collect()))
+            }
+            Err(SimulateError::Interrupted) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether several processes are asked for.
+    pub fn all(self) -> bool {
+        self.process == Some(Which::All)
+    }
 }
 
 /// The simulated machine of `--on malloc`.
@@ -137,25 +164,60 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let output = args.output.as_deref().map(ResultsFile::at).transpose()?;
     let trace = Trace::open(path)?;
     let interrupted = ui::interrupted();
-    let Some(found) = replay(&trace, &selection, args.how, settings, &interrupted)? else {
+    let Some(each) = args.how.each(&trace, &interrupted)? else {
         return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
     };
-    tell_of_omissions(&found.document);
-    if args.json {
-        write_json(&mut io::stdout().lock(), &found.document).context("cannot print")?;
-    } else {
+    let mut all = Vec::new();
+    for how in each {
+        let Some(found) = replay(&trace, &selection, how, settings, &interrupted)? else {
+            return Ok(ExitCode::from(ui::EXIT_INTERRUPTED));
+        };
         let answer = Answer::of_comparison(None, &found.document);
-        print(&found.document, path, &answer).context("cannot print")?;
+        all.push((found, answer));
     }
+    let shown: Vec<_> = all.iter().map(|(found, answer)| (found, answer)).collect();
+    show(&shown, path, args.how, args.json).context("cannot print")?;
+    let found: Vec<&Found> = all.iter().map(|(found, _)| found).collect();
     if let Some(output) = output {
-        output.write(&found)?;
+        output.write(&found, args.how)?;
     }
-    Ok(ended(&found.document))
+    Ok(ended(&found))
+}
+
+/// Prints what was found of each process, as tables or JSON; what is missing from it, on standard error.
+pub fn show(all: &[(&Found, &Answer)], trace: &Path, how: How, json: bool) -> io::Result<()> {
+    let documents = || all.iter().map(|(found, _)| &found.document);
+    documents().for_each(tell_of_omissions);
+    let mut out = io::stdout().lock();
+    match (json, all) {
+        (true, [(only, _)]) if !how.all() => write_json(&mut out, &only.document)?,
+        (true, _) => write_json(&mut out, &Several::of(documents()))?,
+        (false, _) => {
+            if how.all()
+                && let Some(first) = documents().next()
+            {
+                let judged: Vec<u32> = documents().map(|document| document.trace.process).collect();
+                let colour = ui::wants_colour(&io::stdout());
+                let columns = ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns);
+                let processes = &first.trace.processes;
+                write!(out, "{}", report::processes(processes, &judged, colour, columns))?;
+            }
+            for (found, answer) in all {
+                if how.all() {
+                    writeln!(out)?;
+                }
+                print(&mut out, &found.document, trace, answer, !how.all())?;
+            }
+        }
+    }
+    out.flush()
 }
 
 /// Failure where nothing at all could be replayed, or not the whole trace.
-pub fn ended(document: &Document) -> ExitCode {
-    match document.results.is_empty() || !document.trace.damage.is_empty() {
+pub fn ended(all: &[&Found]) -> ExitCode {
+    let is_whole =
+        |one: &&Found| !one.document.results.is_empty() && one.document.trace.damage.is_empty();
+    match all.is_empty() || !all.iter().all(is_whole) {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
@@ -182,7 +244,10 @@ pub fn replay(
     let replayer = embedded::REPLAYER.unpack()?;
     let plan = Plan {
         trace,
-        process: how.process.map(ProcessId),
+        process: match how.process {
+            Some(Which::One(process)) => Some(ProcessId(process)),
+            Some(Which::All) | None => None,
+        },
         selection,
         limit: how.limit,
         runs: how.runs,
@@ -215,7 +280,7 @@ fn label(stage: Stage) -> &'static str {
 }
 
 /// Says on standard error what is missing from the results.
-pub fn tell_of_omissions(document: &Document) {
+fn tell_of_omissions(document: &Document) {
     for damage in &document.trace.damage {
         eprintln!("freehold: damaged trace: {damage}; what is sound was replayed");
     }
@@ -224,14 +289,19 @@ pub fn tell_of_omissions(document: &Document) {
     }
 }
 
-/// Prints what was replayed, the answer and the tables.
-pub fn print(document: &Document, trace: &Path, answer: &Answer) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+/// Prints what was replayed, the answer and the tables. `alone`: nothing was said of the other processes yet.
+fn print(
+    out: &mut dyn Write,
+    document: &Document,
+    trace: &Path,
+    answer: &Answer,
+    alone: bool,
+) -> io::Result<()> {
     let colour = ui::wants_colour(&io::stdout());
     let columns = ui::terminal_size().map_or(usize::MAX, |(columns, _)| columns);
     writeln!(out, "{}", headline(document, trace))?;
     write!(out, "{}", report::answer(answer, colour, columns))?;
-    if let Some(others) = other_processes(document) {
+    if let Some(others) = other_processes(document).filter(|_| alone) {
         writeln!(out, "{others}")?;
     }
     write!(out, "\n{}", report::tables(&document.results, colour, columns))?;
@@ -239,7 +309,7 @@ pub fn print(document: &Document, trace: &Path, answer: &Answer) -> io::Result<(
     if !held.is_empty() {
         write!(out, "\n{held}")?;
     }
-    out.flush()
+    Ok(())
 }
 
 fn headline(document: &Document, trace: &Path) -> String {
@@ -281,7 +351,7 @@ fn other_processes(document: &Document) -> Option<String> {
     let more = others.len().saturating_sub(NAMED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "This is process {} of {}; --process chooses another: {}{rest}",
+        "This is process {} of {}; --process chooses another, or all: {}{rest}",
         facts.process,
         facts.processes.len(),
         named.join(", ")
@@ -312,14 +382,19 @@ impl ResultsFile {
     }
 
     /// Writes both.
-    pub fn write(&self, found: &Found) -> Result<()> {
-        let outcomes = &found.document.results;
-        self.results.write(|to| match self.parquet {
-            true => write_parquet(to, outcomes),
-            false => write_json(to, &found.document),
+    pub fn write(&self, found: &[&Found], how: How) -> Result<()> {
+        let documents: Vec<&Document> = found.iter().map(|one| &one.document).collect();
+        let all = found.iter().map(|one| &one.circumstances);
+        self.results.write(|to| match (self.parquet, &documents[..]) {
+            (true, documents) => write_parquet(to, documents),
+            (false, [only]) if !how.all() => write_json(to, only),
+            (false, _) => write_json(to, &Several::of(documents.iter().copied())),
         })?;
         self.circumstances
-            .write(|to| write_json(to, &found.circumstances))
+            .write(|to| match found {
+                [only] if !how.all() => write_json(to, &only.circumstances),
+                _ => write_json(to, &Several::of(all)),
+            })
             .context("the results themselves were written")
     }
 }

@@ -3,6 +3,7 @@
 //! The program does nothing for it: its structures are read as they lie, through the kernel, and counted
 //! here by the same walk that it uses itself (`core::malloc::census`).
 
+mod profile;
 mod remote;
 mod screen;
 mod serve;
@@ -30,8 +31,9 @@ use std::time::{Duration, Instant};
   freehold top 1234 --serve 127.0.0.1:9123       http://127.0.0.1:9123/metrics
 
 --serve answers GET of /metrics (OpenMetrics), /stats.json, /stats.txt and /stats.xml until the program \
-ends; each request is one look. Port 0 is any that is free. There is no password: whoever reaches the \
-address reads the statistics.
+ends; each request is one look. Of a program that takes samples (FREEHOLD_PROFILE=/dev/null, or a file that it writes at \
+its end), /profile is what is in use and what was allocated, by call stack, up to now: pprof -http=: http://127.0.0.1:9123/profile. \
+Port 0 is any that is free. There is no password: whoever reaches the address reads statistics, and paths and addresses of the program's code.
 
 Sizes are those of blocks, not what was asked for. `cached` blocks are free, but a thread's; `free` ones \
 are nobody's, and their pages go back when the program rests.

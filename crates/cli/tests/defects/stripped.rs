@@ -108,6 +108,7 @@ fn write_named(path: &Path) {
         at_end: true,
         parts: kinds.map(part).into(),
         kept: vec![Kept { stack: StackId(1), live: 9, pages: 4096 }],
+        blank: vec![Blank { stack: StackId(1), seen: 512, zero: 448 }],
     };
     writer.residents(process, &[sample]).unwrap();
     writer.finish().unwrap();

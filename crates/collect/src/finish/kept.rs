@@ -5,7 +5,8 @@
 //!
 //! A page that holds a block was written, at least by malloc, so it is in memory, and nothing need be asked of the kernel.
 
-use freehold_trace::{Kept, StackId};
+use super::space::Space;
+use freehold_trace::{Kept, Namer, ObjectId, ProcessId, StackId};
 use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;
@@ -21,6 +22,21 @@ pub struct Block {
     pub size: u32,
     /// Who asked.
     pub stack: StackId,
+}
+
+/// The blocks of which is known who made them.
+pub fn blocks(namer: &Namer, space: &Space, process: ProcessId) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    namer.each_live(process, &mut |address, request, object| {
+        let size = u32::try_from(request.size).unwrap_or(u32::MAX);
+        blocks.push(Block { address, size, stack: maker(Some(space), object) });
+    });
+    blocks
+}
+
+/// Who made an object, where that is known.
+pub fn maker(space: Option<&Space>, object: Option<ObjectId>) -> StackId {
+    object.zip(space).map_or(StackId::NONE, |(object, space)| space.maker(object))
 }
 
 /// What stacks keep, the most first. Takes `n log n` steps for `n` blocks.

@@ -6,6 +6,7 @@
 mod early;
 
 use super::Stop;
+use super::blanks::Blanks;
 use super::kept::{self, Block};
 use super::plan::{Look, Plan};
 use super::space::Space;
@@ -28,7 +29,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Less free memory of malloc's is nobody's.
 const LEAST_FREE: u64 = 1 << 20;
-/// Most stacks of which a look tells the pages that they keep.
+/// Most stacks of which a look tells the pages that they keep, and how much of their blocks is blank.
 const MOST_KEPT: usize = 64;
 /// Events between two words of progress.
 const PROGRESS_EVENTS: u64 = 1 << 16;
@@ -421,20 +422,29 @@ impl<'a> Merge<'a> {
     /// What a process had in memory now.
     fn look(&mut self, index: usize) -> Result<(), Stop> {
         let (process, look) = self.looks[index];
-        if let Some(rows) = look.rows(self.spool) {
+        if let Some((rows, pages)) = look.seen(self.spool) {
             self.space(process);
             let (namer, space) = (&self.namer, self.spaces[process.0 as usize].as_deref());
+            let mut blanks = Blanks::new(&pages);
             let live = |each: &mut dyn FnMut(u64, u64)| {
-                namer.each_live(process, &mut |address, size, _| each(address, size));
+                namer.each_live(process, &mut |address, request, object| {
+                    each(address, request.size);
+                    // calloc was asked for zeroes.
+                    if request.api != Api::Calloc && blanks.is_seen(address, request.size) {
+                        let stack = kept::maker(space, object);
+                        blanks.add(Block { address, size: request.size as u32, stack });
+                    }
+                });
             };
             let parts = space.map_or_else(Vec::new, |space| whose::parts(&rows, space, live));
             let kept = match space.filter(|_| is_much_free(&parts)) {
-                Some(space) => kept::kept(blocks(namer, space, process)),
+                Some(space) => kept::kept(kept::blocks(namer, space, process)),
                 None => Vec::new(),
             };
             let kept = kept.into_iter().take(MOST_KEPT).collect();
             let tick = Tick(look.tick.saturating_sub(self.plan.origin));
-            let sample = Resident { tick, at_end: look.at_end, parts, kept };
+            let blank = blanks.list().into_iter().take(MOST_KEPT).collect();
+            let sample = Resident { tick, at_end: look.at_end, parts, kept, blank };
             if let Some(info) = self.infos.get_mut(&process) {
                 info.peak_resident = info.peak_resident.max(Some(sample.bytes()));
             }
@@ -512,16 +522,6 @@ fn is_much_free(parts: &[Part]) -> bool {
     let free: u64 = of_malloc.map(|part| part.resident.saturating_sub(part.live)).sum();
     let all: u64 = parts.iter().map(|part| part.resident).sum();
     free >= LEAST_FREE && free >= all / 10
-}
-
-/// The blocks of which is known who made them.
-fn blocks(namer: &Namer, space: &Space, process: ProcessId) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    namer.each_live(process, &mut |address, size, object| {
-        let stack = object.map_or(StackId::NONE, |object| space.maker(object));
-        blocks.push(Block { address, size: u32::try_from(size).unwrap_or(u32::MAX), stack });
-    });
-    blocks
 }
 
 /// Whether the event is a free.

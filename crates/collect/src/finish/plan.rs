@@ -1,6 +1,7 @@
 //! What the facts of a spool say: the recording, its processes, and what is missing.
 
 use super::Ended;
+use crate::blank::{self, Page};
 use crate::lost::Lost;
 use crate::smaps::{self, Row};
 use crate::spool::facts::FactReader;
@@ -50,12 +51,12 @@ impl Process {
 }
 
 impl Look {
-    /// The rows of the map.
-    pub fn rows(&self, spool: &Spool) -> Option<Vec<Row>> {
+    /// The rows of the map, and the pages that were read.
+    pub fn seen(&self, spool: &Spool) -> Option<(Vec<Row>, Vec<Page>)> {
         let mut fact = spool.facts.get(self.fact)?.reader();
         let (_tick, _end, _mark, _title) =
             (fact.number()?, fact.number()?, fact.number()?, fact.text()?);
-        smaps::read(&mut fact)
+        Some((smaps::read(&mut fact)?, blank::read_back(&mut fact)?))
     }
 }
 

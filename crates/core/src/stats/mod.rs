@@ -6,6 +6,7 @@
 //! metrics     OpenMetrics 1.0, for monitoring
 //! xml         malloc_info, of glibc's shape
 //! page        where another process finds what to report
+//! profile     the sampled profile: where it is found, and as a file for pprof
 //! ```
 //!
 //! Pure functions from a [`Report`] to bytes: no allocation, no formatting machinery, no clock. The
@@ -14,6 +15,7 @@
 mod json;
 mod metrics;
 pub mod page;
+pub mod profile;
 mod text;
 mod xml;
 

@@ -6,8 +6,7 @@
 //! stack    who called
 //! table    sites and live samples, in memory of its own
 //! probe    tells tracers outside of the process of sampled blocks
-//! build_id which build a module in memory is
-//! pprof    the file
+//! pprof    the file, whose shape `core::stats::profile` knows: so does `freehold top --serve`, which reads the tables from outside
 //! math     the two functions that chance needs
 //! clock    the time, for ages
 //! ```
@@ -25,7 +24,6 @@
 //! well, one by one (`watch`). A sampled block comes from a cache that no thread has, so freeing it cannot be anyone's
 //! fast path, and nothing is asked of other frees.
 
-mod build_id;
 mod clock;
 mod math;
 mod meter;

@@ -10,6 +10,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use freehold_core::malloc::Cache;
+use freehold_core::stats::profile::{Live, Range, Site};
 use freehold_core::sync::Lock;
 
 /// Bytes between samples, on average, unless told otherwise.
@@ -47,7 +48,11 @@ fn rate() -> f64 {
 pub(crate) fn start() {
     DICE.store(HEAP.machine().random() as u64, Ordering::Relaxed);
     // SAFETY: nobody else is here before the start is over.
-    unsafe { *SHARED.tables.get() = Tables::new() };
+    let tables = unsafe { &mut *SHARED.tables.get() };
+    *tables = Tables::new();
+    if let Some(tables) = tables {
+        tables.publish(RATE.load(Ordering::Relaxed));
+    }
     mode::add(mode::SAMPLE);
 }
 
@@ -198,8 +203,12 @@ pub(crate) fn after_fork_in_child() {
 }
 
 // SAFETY: numbers.
-unsafe impl Zeroed for table::Site {}
+unsafe impl Zeroed for Site {}
 // SAFETY: numbers.
-unsafe impl Zeroed for table::Live {}
+unsafe impl Zeroed for Live {}
 // SAFETY: a number.
 unsafe impl Zeroed for table::Number {}
+// SAFETY: numbers.
+unsafe impl Zeroed for Range {}
+// SAFETY: a number.
+unsafe impl Zeroed for usize {}

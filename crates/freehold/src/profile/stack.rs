@@ -7,9 +7,8 @@
 use crate::environment;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
+use freehold_core::stats::profile::DEPTH;
 
-/// Most callers kept.
-pub const DEPTH: usize = 40;
 /// Frames of our own that may come first.
 const OWN: usize = 12;
 

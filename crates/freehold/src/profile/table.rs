@@ -4,8 +4,9 @@
 //! Linear probing; a removed sample's followers move up (Knuth, TAOCP 3, 6.4, algorithm R), so that
 //! there are no tombstones. When a table is full, new entries are counted as lost and the file says so.
 
-use super::stack::{DEPTH, Stack};
+use super::stack::Stack;
 use crate::off_heap;
+use freehold_core::stats::profile::{Live, Page, Site, take_stock};
 
 /// Sites that can be told apart: 12 MiB of address space, touched as they are used.
 const SITES: usize = 1 << 15;
@@ -14,71 +15,10 @@ const PLACES: usize = 2 * SITES;
 /// Samples that can live at a time: 256 GiB at the default rate.
 const LIVE: usize = 1 << 17;
 
-/// How long blocks live: what is written of each age, and below how many nanoseconds it is.
-pub const AGES: [(&[u8], u64); 5] = [
-    (b"under 1 ms", 1_000_000),
-    (b"1 ms to 1 s", 1_000_000_000),
-    (b"1 s to 1 min", 60 * 1_000_000_000),
-    (b"1 min to 1 h", 3600 * 1_000_000_000),
-    (b"over 1 h", u64::MAX),
-];
-
-/// Blocks and their bytes, by the samples' weights.
-#[derive(Clone, Copy, Default)]
-pub struct Amount {
-    pub blocks: f64,
-    pub bytes: f64,
-}
-
-impl Amount {
-    fn add(&mut self, size: usize, weight: f64) {
-        self.blocks += weight;
-        self.bytes += weight * size as f64;
-    }
-}
-
-/// One caller, with everything above it, and what it allocated.
-#[derive(Clone, Copy)]
-pub struct Site {
-    hash: u64,
-    frames: [usize; DEPTH],
-    len: usize,
-    /// Blocks that were freed, by how long they lived.
-    pub freed: [Amount; AGES.len()],
-    /// Blocks in use, by their age: as [`Tables::take_stock`] found them.
-    pub in_use: [Amount; AGES.len()],
-    /// Blocks that there was no place to remember.
-    pub forgotten: Amount,
-}
-
-impl Site {
-    /// The callers, innermost first.
-    pub fn frames(&self) -> &[usize] {
-        self.frames.get(..self.len).unwrap_or(&[])
-    }
-}
-
-/// A sampled block that lives; address 0 is an empty place.
-#[derive(Clone, Copy, Default)]
-pub struct Live {
-    address: usize,
-    size: usize,
-    site: usize,
-    weight: f64,
-    /// When it was allocated, in nanoseconds of the machine's clock.
-    born: u64,
-}
-
-impl Live {
-    /// Adds the block to those that have lived as long.
-    fn add_to(&self, ages: &mut [Amount; AGES.len()], now: u64) {
-        let lived = now.saturating_sub(self.born);
-        let found = ages.iter_mut().zip(AGES).find(|(_, (_, below))| lived < *below);
-        if let Some((amount, _)) = found {
-            amount.add(self.size, self.weight);
-        }
-    }
-}
+/// Where readers outside of the process find the tables. (Used: by them. The compiler would take it apart and leave out the fields
+/// that nobody here reads, its first bytes among them.)
+#[used]
+static PAGE: Page = Page::new();
 
 /// A site's number + 1; 0 is an empty place.
 #[derive(Clone, Copy, Default)]
@@ -103,12 +43,19 @@ impl Tables {
         Some(Tables { sites, numbers, live, sites_len: 0, live_len: 0, lost: 0 })
     }
 
+    /// Lets readers outside of the process find them; one of `rate` bytes is sampled.
+    pub fn publish(&self, rate: usize) {
+        PAGE.publish(self.sites.as_ptr(), self.live, rate);
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
+        PAGE.begin();
         off_heap::wipe(self.sites);
         off_heap::wipe(self.numbers);
         off_heap::wipe(self.live);
         (self.sites_len, self.live_len, self.lost) = (0, 0, 0);
+        PAGE.end(0, 0);
     }
 
     /// The sites in use.
@@ -119,6 +66,20 @@ impl Tables {
     /// Notes a sampled block of `size` bytes that stands for `weight` such, at the time `now`; whether there was a place
     /// to remember it until it is freed.
     pub fn add(
+        &mut self,
+        address: usize,
+        size: usize,
+        stack: &Stack,
+        weight: f64,
+        now: u64,
+    ) -> bool {
+        PAGE.begin();
+        let kept = self.add_unseen(address, size, stack, weight, now);
+        PAGE.end(self.sites_len, self.lost);
+        kept
+    }
+
+    fn add_unseen(
         &mut self,
         address: usize,
         size: usize,
@@ -148,13 +109,8 @@ impl Tables {
 
     /// Adds up what is in use at the time `now`, by site and age.
     pub fn take_stock(&mut self, now: u64) {
-        let sites = &mut *self.sites;
-        sites.iter_mut().take(self.sites_len).for_each(|site| site.in_use = Default::default());
-        for live in self.live.iter().filter(|live| live.address != 0) {
-            if let Some(site) = sites.get_mut(live.site) {
-                live.add_to(&mut site.in_use, now);
-            }
-        }
+        let sites = self.sites.get_mut(..self.sites_len).unwrap_or_default();
+        take_stock(sites, self.live.iter(), now);
     }
 
     /// Notes that a block is freed at the time `now`; whether it was sampled.
@@ -170,11 +126,13 @@ impl Tables {
             }
             at = (at + 1) % LIVE;
         };
+        PAGE.begin();
         if let Some(site) = self.sites.get_mut(found.site) {
             found.add_to(&mut site.freed, now);
         }
         self.live_len -= 1;
         self.close_gap(at);
+        PAGE.end(self.sites_len, self.lost);
         true
     }
 

@@ -1,7 +1,7 @@
 //! What is wrong with a site, if anything, and what to do about it.
 //!
 //! Two kinds of defects. Of *memory*: a site that holds a large part of the peak and grows to the end, that threads
-//! left behind, or that keeps pages of which it uses little ([`LEAST_MEMORY`]). Of *time*: objects freed soon, or by other threads, if they are
+//! left behind, that keeps pages of which it uses little, or whose objects hold nothing but zeroes ([`LEAST_MEMORY`]). Of *time*: objects freed soon, or by other threads, if they are
 //! a large part of the program's and many ([`LEAST_PART`], [`LEAST_EVENTS`]); growth step by step that copies much ([`LEAST_COPIED`]).
 //!
 //! Memory outside of malloc has defects of its own: [`super::outside`]. All are weighed against all that the process has in memory, files excepted.
@@ -38,6 +38,11 @@ const COPIED_PER_NS: f64 = 10.0;
 const STEPWISE: u64 = 4;
 /// Pages are badly used if they are this many times as long as the objects for which they are kept.
 const SPARSE: u64 = 4;
+/// Least part of the bytes that were read of a site's objects that is blank, for room that nobody uses. Any shorter
+/// room may be what doubling leaves: half of it, on top of half.
+const LEAST_BLANK: f64 = 0.75;
+/// Least bytes that must have been read.
+const LEAST_SEEN: u64 = 16 << 10;
 /// Least bytes of pages that a model says are kept: where nobody looked at the program itself, that is a guess.
 const LEAST_MODELLED: u64 = 1 << 20;
 /// What weighs less than this part of the weightiest is not told beside it: it may well be as it must be.
@@ -55,6 +60,8 @@ enum Defect {
     LeftBehind,
     /// Few objects on many pages.
     KeepsPages,
+    /// Objects that are mostly zeroes.
+    Unused,
     /// Freed within a few events.
     Temporary,
     /// Grows by little and copies much.
@@ -109,8 +116,18 @@ fn of_memory(site: &Site, sites: &Sites) -> Option<(Defect, f64)> {
     }
     let sparse = counts.keeping_bytes.saturating_mul(SPARSE) <= counts.kept_page_bytes;
     let least = if sites.kept_s.is_some() { 0 } else { LEAST_MODELLED };
-    (sparse && counts.kept_page_bytes >= least && matters(counts.kept_page_bytes))
-        .then(|| (Defect::KeepsPages, part(counts.kept_page_bytes)))
+    if sparse && counts.kept_page_bytes >= least && matters(counts.kept_page_bytes) {
+        return Some((Defect::KeepsPages, part(counts.kept_page_bytes)));
+    }
+    let unused = unused(counts);
+    matters(unused).then(|| (Defect::Unused, part(unused)))
+}
+
+/// Of what it had at the peak, the bytes that hold nothing but zeroes, by those that were read; none where that is not most of them.
+fn unused(counts: &Counts) -> u64 {
+    let blank = counts.blank_bytes as f64 / counts.seen_bytes.max(1) as f64;
+    let is_known = counts.seen_bytes >= LEAST_SEEN && blank >= LEAST_BLANK;
+    if is_known { (counts.peak_bytes as f64 * blank) as u64 } else { 0 }
 }
 
 /// The dearest way in which it spends time, if that matters; its part of the time, or of the events where there are no times.
@@ -180,6 +197,12 @@ fn advice(defect: Defect, weight: f64, site: &Site, sites: &Sites) -> Sentence {
                 human::seconds(at)
             ))
         ),
+        Defect::Unused => format!(
+            ": an estimated {} of its {} hold nothing but zeroes (some were looked at, at {}).",
+            bytes(unused(counts)),
+            bytes(counts.peak_bytes),
+            human::seconds(sites.seen_s.unwrap_or(sites.peak_s))
+        ),
         Defect::Temporary => format!(
             ": {} of its objects are freed by their thread within {BRIEF} events, {} of all allocations, an estimated {} of the time.",
             human::count(counts.brief),
@@ -208,7 +231,7 @@ fn advice(defect: Defect, weight: f64, site: &Site, sites: &Sites) -> Sentence {
 fn measure(defect: Defect) -> Measure {
     match defect {
         Defect::Leak => Measure::NeverFreed,
-        Defect::Hoard | Defect::LeftBehind => Measure::Peak,
+        Defect::Hoard | Defect::LeftBehind | Defect::Unused => Measure::Peak,
         Defect::KeepsPages => Measure::KeptPages,
         Defect::Temporary => Measure::Temporary,
         Defect::Stepwise | Defect::HandedOver => Measure::Allocated,
@@ -221,6 +244,7 @@ fn what(defect: Defect) -> (&'static str, &'static str) {
         Defect::Leak => ("Free, or bound, what ", " makes"),
         Defect::Hoard => ("Bound what ", " keeps"),
         Defect::KeepsPages => ("Allocate apart, in a region of its own, what ", " makes"),
+        Defect::Unused => ("Reserve less, or later, in ", ""),
         Defect::LeftBehind => ("Free at the thread's end what ", " makes"),
         Defect::Temporary => ("Keep one buffer instead of a new one each time in ", ""),
         Defect::Stepwise => ("Reserve room, or double it, in ", ""),

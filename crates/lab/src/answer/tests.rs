@@ -195,6 +195,23 @@ fn of_a_module_without_names_it_is_said_what_gives_them() {
     );
 }
 
+/// Three quarters of what was read, and enough of it.
+#[test]
+fn a_site_whose_objects_are_mostly_zeroes_is_told_to_reserve_less() {
+    let todo = |seen_bytes, blank_bytes| {
+        let counts = Counts { seen_bytes, blank_bytes, ..holds(40 << 20) };
+        let sites = Sites { seen_s: Some(2.0), ..sites(vec![site("cell", counts, 40 << 20)]) };
+        let found = defects::find(&sites, false);
+        found.first().map(|finding| plain(&finding.advice))
+    };
+    assert_eq!(
+        todo(100 << 10, 80 << 10).unwrap(),
+        "Reserve less, or later, in cell (cell.c:7), called by main (main.c:1): an estimated 32.0 MiB of its 40.0 MiB hold nothing but zeroes (some were looked at, at 2.00 s)."
+    );
+    assert_eq!(todo(100 << 10, 74 << 10), None, "doubling may leave so much");
+    assert_eq!(todo(15 << 10, 15 << 10), None, "little was read");
+}
+
 #[test]
 fn what_was_tried_and_gives_nothing_is_no_advice() {
     let counts = Counts { kept_page_bytes: 8 << 20, keeping_bytes: 1 << 20, ..holds(9 << 20) };

@@ -3,7 +3,7 @@
 use super::html::Cell;
 use super::ranking::Ranking;
 use crate::answer::{Answer, Phrase};
-use crate::results::{Held, Kind, Outcome};
+use crate::results::{Held, Kind, Outcome, ProcessFacts};
 use std::ops::Range;
 
 /// Widest a line gets.
@@ -33,6 +33,23 @@ pub fn tables(outcomes: &[Outcome], colour: bool, columns: usize) -> String {
 pub fn held(held: &[Held], colour: bool, columns: usize) -> String {
     let columns = columns.min(MOST_COLUMNS);
     Ranking::of_held(held).map_or(String::new(), |ranking| table(&ranking, colour, columns))
+}
+
+/// The processes with the most memory, those `judged` marked; and what all of them add up to.
+pub fn processes(
+    processes: &[ProcessFacts],
+    judged: &[u32],
+    colour: bool,
+    columns: usize,
+) -> String {
+    let columns = columns.min(MOST_COLUMNS);
+    let mut ranking = super::processes::ranking(processes, judged);
+    for cell in ranking.rows.iter_mut().flatten() {
+        // Names of another program may hold anything.
+        cell.text = cell.text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    }
+    let table = table(&ranking, colour, columns);
+    format!("{table}{}\n", wrapped(&super::processes::sum(processes), columns))
 }
 
 /// The answer: each heading once, its sentences beside it in lines that fit, each sentence on a line of its own.

@@ -14,6 +14,7 @@ fn page_with(document: &Document, map: &HeatMap, sites: Option<&Sites>) -> Strin
         lifetimes: Some(map),
         sites,
         answer: &answer,
+        others: &[],
         command: "freehold compare -- freehold-radiosity",
         trace_file: "app.fht",
         kept: false,

@@ -151,6 +151,22 @@ impl Document {
     }
 }
 
+/// What was found of several processes of one trace: a [`Document`] or the [`Circumstances`] of each.
+#[derive(Debug, Serialize)]
+pub struct Several<'a, T> {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Of each process, the one with the most memory of malloc first.
+    pub judged: Vec<&'a T>,
+}
+
+impl<'a, T> Several<'a, T> {
+    /// Of each process, in this order.
+    pub fn of(judged: impl IntoIterator<Item = &'a T>) -> Self {
+        Self { schema_version: SCHEMA_VERSION, judged: judged.into_iter().collect() }
+    }
+}
+
 /// Writes any part of the schema as indented JSON with a final newline.
 ///
 /// # Errors

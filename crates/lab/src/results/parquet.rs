@@ -1,6 +1,6 @@
 //! Outcomes as Parquet: one row an outcome, flat columns by the names of a sweep (`spread_runs`), but for the timeline, which is a list.
 
-use super::{Kind, Outcome, Point};
+use super::{Document, Kind, Outcome, Point};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 const SCHEMA: &str = "message outcome {
   required binary name (UTF8);
   required binary kind (UTF8);
+  required int64 process;
   optional binary library (UTF8);
   required int64 events;
   optional double seconds;
@@ -43,6 +44,7 @@ const SCHEMA: &str = "message outcome {
 
 /// How a leaf is read off an outcome. `Option` where it, or the group around it, may be missing.
 enum Leaf {
+    Process,
     Text(fn(&Outcome) -> &str),
     MaybeText(fn(&Outcome) -> Option<&str>),
     Whole(fn(&Outcome) -> u64),
@@ -53,7 +55,7 @@ enum Leaf {
     PointReal(fn(&Point) -> f64),
 }
 
-use Leaf::{MaybeReal, MaybeText, MaybeWhole, PointReal, PointWhole, Real, Text, Whole};
+use Leaf::{MaybeReal, MaybeText, MaybeWhole, PointReal, PointWhole, Process, Real, Text, Whole};
 
 const LEAVES: &[Leaf] = &[
     Text(|o| &o.name),
@@ -62,6 +64,7 @@ const LEAVES: &[Leaf] = &[
         Kind::Allocator => "allocator",
         Kind::Malloc => "malloc",
     }),
+    Process,
     MaybeText(|o| o.library.as_deref()),
     Whole(|o| o.events),
     MaybeReal(|o| o.seconds),
@@ -99,12 +102,12 @@ const LEAVES: &[Leaf] = &[
     PointWhole(|p| p.used),
 ];
 
-/// Writes the outcomes as one Parquet file.
+/// Writes the outcomes of all documents as one Parquet file.
 ///
 /// # Errors
 /// Whatever `to` refuses.
-pub fn write_parquet(to: &mut (dyn Write + Send), outcomes: &[Outcome]) -> io::Result<()> {
-    try_write(to, outcomes).map_err(|error| match error {
+pub fn write_parquet(to: &mut (dyn Write + Send), documents: &[&Document]) -> io::Result<()> {
+    try_write(to, documents).map_err(|error| match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(inner) => *inner,
             Err(inner) => io::Error::other(inner),
@@ -113,7 +116,7 @@ pub fn write_parquet(to: &mut (dyn Write + Send), outcomes: &[Outcome]) -> io::R
     })
 }
 
-fn try_write(to: &mut (dyn Write + Send), outcomes: &[Outcome]) -> Result<(), ParquetError> {
+fn try_write(to: &mut (dyn Write + Send), documents: &[&Document]) -> Result<(), ParquetError> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let properties =
         Arc::new(WriterProperties::builder().set_created_by("freehold".into()).build());
@@ -122,7 +125,7 @@ fn try_write(to: &mut (dyn Write + Send), outcomes: &[Outcome]) -> Result<(), Pa
     let mut leaves = LEAVES.iter();
     while let Some(mut column) = rows.next_column()? {
         let leaf = leaves.next().expect("every leaf of SCHEMA is in LEAVES");
-        let rows = Cells::of(leaf, outcomes);
+        let rows = Cells::of(leaf, documents);
         let (defined, repeated) = (rows.defined.as_deref(), rows.repeated.as_deref());
         match rows.values {
             Values::Text(values) => {
@@ -156,9 +159,15 @@ enum Values {
 }
 
 impl Cells {
-    fn of(leaf: &Leaf, outcomes: &[Outcome]) -> Self {
-        let all = outcomes.iter();
+    fn of(leaf: &Leaf, documents: &[&Document]) -> Self {
+        let all = documents.iter().flat_map(|document| &document.results);
         match leaf {
+            Process => {
+                let rows = documents.iter().flat_map(|document| {
+                    std::iter::repeat_n(document.trace.process.into(), document.results.len())
+                });
+                Self::required(Values::Whole(rows.collect()))
+            }
             Text(get) => Self::required(Values::Text(all.map(|o| get(o).into()).collect())),
             Whole(get) => Self::required(Values::Whole(all.map(|o| get(o) as i64).collect())),
             Real(get) => Self::required(Values::Real(all.map(get).collect())),
@@ -167,8 +176,8 @@ impl Cells {
             }
             MaybeWhole(get) => Self::optional(all.map(|o| get(o).map(|n| n as i64)), Values::Whole),
             MaybeReal(get) => Self::optional(all.map(get), Values::Real),
-            PointWhole(get) => Self::listed(outcomes, |p| get(p) as i64, Values::Whole),
-            PointReal(get) => Self::listed(outcomes, get, Values::Real),
+            PointWhole(get) => Self::listed(all, |p| get(p) as i64, Values::Whole),
+            PointReal(get) => Self::listed(all, get, Values::Real),
         }
     }
 
@@ -185,8 +194,8 @@ impl Cells {
         Self { values: wrap(values), defined: Some(defined), repeated: None }
     }
 
-    fn listed<T>(
-        outcomes: &[Outcome],
+    fn listed<'a, T>(
+        outcomes: impl Iterator<Item = &'a Outcome>,
         get: impl Fn(&Point) -> T,
         wrap: fn(Vec<T>) -> Values,
     ) -> Self {
@@ -209,7 +218,7 @@ impl Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Latency, Steps};
+    use crate::results::{Latency, Steps, TraceFacts};
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
     #[test]
@@ -230,8 +239,13 @@ mod tests {
             ..Outcome::default()
         };
         let outcomes = [policy, allocator];
+        let documents = [3, 5].map(|process| Document {
+            trace: TraceFacts { process, ..TraceFacts::default() },
+            results: vec![outcomes[usize::from(process == 5)].clone()],
+            ..Document::default()
+        });
         let mut file = tempfile::tempfile().unwrap();
-        write_parquet(&mut file, &outcomes).unwrap();
+        write_parquet(&mut file, &documents.each_ref()).unwrap();
 
         let reader = SerializedFileReader::new(file).unwrap();
         assert_eq!(reader.metadata().file_metadata().schema_descr().num_columns(), LEAVES.len());
@@ -257,6 +271,8 @@ mod tests {
             let text = row.to_string();
             assert!(text.contains(&format!("name: \"{}\"", outcome.name)), "{text}");
         }
+        assert!(rows[0].to_string().contains("process: 3,"), "{}", rows[0]);
+        assert!(rows[1].to_string().contains("process: 5,"), "{}", rows[1]);
         assert!(rows[0].to_string().contains("steps_total: 70, steps_mean: 10"));
         assert_eq!(rows[0].to_string().matches("allocated: 64").count(), 3);
         assert!(rows[1].to_string().contains("library: \"libc.so.6\""));

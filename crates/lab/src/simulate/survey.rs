@@ -3,6 +3,7 @@
 use super::SimulateError;
 use crate::results::{ProcessFacts, TraceFacts};
 use freehold_trace::{Damage, Event, ObjectId, ProcessId, ProcessInfo, Tick, Trace};
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The process replayed, in numbers.
@@ -18,6 +19,9 @@ pub struct Survey {
     pub records: u64,
 }
 
+/// Of processes with less than this part of the heaviest one's memory nothing is said on its own.
+const LEAST_PART: f64 = 0.1;
+
 /// The process that had the most memory of malloc at once, beside what it inherited: the one that a user means. Of several
 /// the one with most events, then the first. `None` when the trace has no process at all. A trace that does not say
 /// what its processes had is read.
@@ -29,12 +33,44 @@ pub fn heaviest(
     progress: &mut dyn FnMut(u64, u64),
     interrupted: &AtomicBool,
 ) -> Result<Option<ProcessId>, SimulateError> {
-    let with_events = trace.processes().iter().filter(|process| trace.events_of(process.id) > 0);
-    let processes: Vec<&ProcessInfo> = with_events.collect();
+    let processes = with_events(trace);
     if let [] | [_] = processes[..] {
         return Ok(busiest(trace));
     }
-    let (mut most, mut done) = (None, 0);
+    let weights = weights(trace, &processes, progress, interrupted)?;
+    Ok(weights.into_iter().max().map(|(_, _, process)| process.0))
+}
+
+/// The processes that had, beside what they inherited, at least a tenth of the memory of malloc that the [`heaviest`] had:
+/// the heaviest first.
+///
+/// # Errors
+/// When the file cannot be read, or `interrupted` becomes true.
+pub fn heavy(
+    trace: &Trace,
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<Vec<ProcessId>, SimulateError> {
+    let mut weights = weights(trace, &with_events(trace), progress, interrupted)?;
+    weights.sort_unstable_by(|one, other| other.cmp(one));
+    let Some(&heaviest) = weights.first() else { return Ok(Vec::new()) };
+    let least = (heaviest.0 as f64 * LEAST_PART).max(1.0);
+    weights.retain(|weight| *weight == heaviest || weight.0 as f64 >= least);
+    Ok(weights.into_iter().map(|(_, _, process)| process.0).collect())
+}
+
+fn with_events(trace: &Trace) -> Vec<&ProcessInfo> {
+    trace.processes().iter().filter(|process| trace.events_of(process.id) > 0).collect()
+}
+
+/// By [`ProcessInfo::weight`], in the order given.
+fn weights(
+    trace: &Trace,
+    processes: &[&ProcessInfo],
+    progress: &mut dyn FnMut(u64, u64),
+    interrupted: &AtomicBool,
+) -> Result<Vec<(u64, u64, Reverse<ProcessId>)>, SimulateError> {
+    let (mut weights, mut done) = (Vec::with_capacity(processes.len()), 0);
     for process in processes {
         let events = trace.events_of(process.id);
         let own_peak = match process.peak_bytes {
@@ -45,16 +81,15 @@ pub fn heaviest(
             }
         };
         done += events;
-        most = most.max(Some(process.weight(own_peak, events)));
+        weights.push(process.weight(own_peak, events));
     }
-    Ok(most.map(|(_, _, process)| process.0))
+    Ok(weights)
 }
 
 /// The process with most events, for recordings of programs that are known; the first of several. `None` when the
 /// trace has no process at all.
 pub fn busiest(trace: &Trace) -> Option<ProcessId> {
-    let by_events =
-        |process: &&ProcessInfo| (trace.events_of(process.id), std::cmp::Reverse(process.id));
+    let by_events = |process: &&ProcessInfo| (trace.events_of(process.id), Reverse(process.id));
     trace.processes().iter().max_by_key(by_events).map(|process| process.id)
 }
 

@@ -117,6 +117,30 @@ fn a_limit_makes_allocations_fail() {
     assert!(outcome.peak_memory <= 64 << 10);
 }
 
+/// A tenth of the heaviest one's memory is worth a judgement, less is not; the heaviest is first, whatever its number.
+#[test]
+fn processes_with_a_tenth_of_the_most_memory_are_heavy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tree.fht");
+    let mut writer = Writer::create(&path, Header::default()).unwrap();
+    for (process, size) in [(0, 99), (1, 100), (2, 1000), (3, 0)] {
+        let process = ProcessId(process);
+        writer
+            .process_at_end(ProcessInfo { peak_bytes: Some(size), ..ProcessInfo::unseen(process) });
+        let request = Request { size, api: Api::Malloc, ..Request::default() };
+        let event = match size {
+            0 => Event::ThreadStart,
+            _ => Event::Alloc { object: ObjectId(0), request },
+        };
+        let tick = Tick(process.0.into());
+        writer.push(&Record { tick, process, thread: ThreadId(0), event }).unwrap();
+    }
+    writer.finish().unwrap();
+    let trace = Trace::open(&path).unwrap();
+    let found = heavy(&trace, &mut |_, _| (), &AtomicBool::new(false)).unwrap();
+    assert_eq!(found, [ProcessId(2), ProcessId(1)]);
+}
+
 /// A child that touches what its parent made, and makes less itself: with the writer's peaks and without them the same is chosen,
 /// and it is the one that `profile` puts first.
 #[test]
@@ -147,6 +171,8 @@ fn inherited_memory_makes_no_process_the_heaviest() {
         let trace = Trace::open(&path).unwrap();
         let stop = AtomicBool::new(false);
         assert_eq!(heaviest(&trace, &mut |_, _| (), &stop).unwrap(), Some(ProcessId(0)));
+        let both = heavy(&trace, &mut |_, _| (), &stop).unwrap();
+        assert_eq!(both, [ProcessId(0), ProcessId(1)], "{peaks:?}");
         let mut first = None;
         let mut keep = |process: crate::profile::ProcessProfile| {
             first = first.max(Some(process.weight()));

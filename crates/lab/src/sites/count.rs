@@ -11,7 +11,9 @@ use super::life::{Life, MOMENTS};
 use super::pages::Pages;
 use super::tree::Bytes;
 use crate::profile::live::LiveTable;
-use freehold_trace::{Event, Kept, ObjectId, ProcessInfo, Request, Run, StackId, ThreadId, Tick};
+use freehold_trace::{
+    Blank, Event, Kept, ObjectId, ProcessInfo, Request, Run, StackId, ThreadId, Tick,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::ops::Add;
@@ -59,6 +61,10 @@ pub struct Counts {
     pub kept_page_bytes: u64,
     /// Bytes of the objects for which they are kept.
     pub keeping_bytes: u64,
+    /// Bytes of its objects that were read, in some pages, when malloc had most in use; those of `calloc` and those longer than a page are left out.
+    pub seen_bytes: u64,
+    /// Of those, bytes in lines of 64 bytes that hold nothing but zeroes.
+    pub blank_bytes: u64,
 }
 
 impl Add for Counts {
@@ -85,6 +91,8 @@ impl Add for Counts {
             orphaned_blocks: self.orphaned_blocks + more.orphaned_blocks,
             kept_page_bytes: self.kept_page_bytes.saturating_add(more.kept_page_bytes),
             keeping_bytes: self.keeping_bytes.saturating_add(more.keeping_bytes),
+            seen_bytes: self.seen_bytes.saturating_add(more.seen_bytes),
+            blank_bytes: self.blank_bytes.saturating_add(more.blank_bytes),
         }
     }
 }
@@ -458,6 +466,15 @@ impl<'a> Counting<'a> {
             let counts = &mut self.sites[self.folding.site(kept.stack) as usize].counts;
             counts.kept_page_bytes += kept.pages;
             counts.keeping_bytes += kept.live;
+        }
+    }
+
+    /// What was seen of the objects' contents.
+    pub(super) fn see_blank(&mut self, blank: &[Blank]) {
+        for blank in blank {
+            let counts = &mut self.sites[self.folding.site(blank.stack) as usize].counts;
+            counts.seen_bytes += blank.seen;
+            counts.blank_bytes += blank.zero;
         }
     }
 

@@ -60,6 +60,8 @@ pub(super) struct AllOutside {
     pub(super) private_bytes: u64,
     /// The look at which most pages were kept for few bytes.
     pub(super) kept: Option<Resident>,
+    /// The look at which malloc had most in use, of those at which pages were read.
+    pub(super) blank: Option<Resident>,
     /// When there were looks: all of them may have missed the time at which it matters.
     pub(super) looks: Vec<Tick>,
     pub(super) damage: Vec<Damage>,
@@ -111,8 +113,11 @@ pub(super) fn outside(
     samples.iter().for_each(|sample| gathering.look(sample));
     let looks = samples.iter().map(|sample| sample.tick).collect();
     let pages = |sample: &Resident| sample.kept.iter().map(|kept| kept.pages).sum::<u64>();
+    let live = |sample: &&Resident| sample.parts.iter().map(|part| part.live).sum::<u64>();
+    let read = samples.iter().filter(|sample| !sample.blank.is_empty());
+    let blank = read.max_by_key(live).cloned();
     let kept = samples.into_iter().filter(|sample| pages(sample) > 0).max_by_key(pages);
-    Ok(AllOutside { found: gathering.finish(stacks), private_bytes, kept, looks, damage })
+    Ok(AllOutside { found: gathering.finish(stacks), private_bytes, kept, blank, looks, damage })
 }
 
 impl Gathering<'_> {

@@ -422,19 +422,11 @@ struct Builder<'a> {
 
 impl Walker for Builder<'_> {
     fn frame(&mut self, step: &Step) -> bool {
-        for load in [step.cfa, Some(step.frame), step.saved].into_iter().flatten() {
-            if self.at == self.shadow_loads {
-                // No room beside the shadow: it is not met any more.
-                (self.shadow_loads, self.cursor) = (0, 0);
-            }
-            let Some(place) = self.at.checked_sub(1).and_then(|at| self.loads.get_mut(at)) else {
-                self.full = true;
-                return false;
-            };
-            *place = load;
-            self.at -= 1;
-        }
-        !self.meets(step)
+        // One after the other: a loop over the three took 45 of 259 instructions a frame.
+        let took = step.cfa.is_none_or(|load| self.take(load))
+            && self.take(step.frame)
+            && step.saved.is_none_or(|load| self.take(load));
+        took && !self.meets(step)
     }
 
     fn module(&mut self, module: &Module) {
@@ -454,6 +446,22 @@ impl Walker for Builder<'_> {
 }
 
 impl Builder<'_> {
+    /// Takes a load of the walk. False if there is no room.
+    #[inline(always)]
+    fn take(&mut self, load: Load) -> bool {
+        if self.at == self.shadow_loads {
+            // No room beside the shadow: it is not met any more.
+            (self.shadow_loads, self.cursor) = (0, 0);
+        }
+        let Some(place) = self.at.checked_sub(1).and_then(|at| self.loads.get_mut(at)) else {
+            self.full = true;
+            return false;
+        };
+        *place = load;
+        self.at -= 1;
+        true
+    }
+
     /// Whether the frame is one of the shadow's, and all that is further out is as it was.
     #[inline]
     fn meets(&mut self, step: &Step) -> bool {

@@ -1,11 +1,9 @@
 //! Parquet: the rows of [`super::row`], zstd, a row group every 2^18 events; and the site of what asked for memory, as a dictionary.
 
-use super::row::Row;
+use super::row::{Called, SiteOf, called};
 use super::{Control, ExportError};
-use crate::event::Record;
 use crate::header::Header;
-use crate::records::{Records, Run};
-use crate::stacks::StackId;
+use crate::records::Records;
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
@@ -38,15 +36,6 @@ const SCHEMA: &str = "message event {
   optional int32 child (INTEGER(32,false));
   optional binary site (UTF8);
 }";
-
-/// A row, and whose call it was.
-struct Called {
-    row: Row,
-    stack: StackId,
-}
-
-/// What the site of a call stack is called; none where it has none.
-pub type SiteOf<'a> = &'a dyn Fn(StackId) -> Option<&'a str>;
 
 /// Writes all events that `records` gives; `expected` is for progress. Returns their number.
 ///
@@ -81,21 +70,6 @@ pub fn parquet(
     }
     file.close().map_err(plain)?;
     Ok(written)
-}
-
-fn called(run: &Run<'_>) -> impl Iterator<Item = Called> {
-    let Run { process, thread, events, stacks } = *run;
-    events.iter().enumerate().map(move |(at, timed)| {
-        let record = Record { tick: timed.tick, process, thread, event: timed.event };
-        Called { row: Row::from(&record), stack: stacks.get(at).copied().unwrap_or_default() }
-    })
-}
-
-impl Called {
-    /// Frees have stacks, too, if that was asked for; but their sites are not whose the memory is.
-    fn site<'a>(&self, site_of: SiteOf<'a>) -> Option<&'a str> {
-        self.row.size.and_then(|_| site_of(self.stack))
-    }
 }
 
 type File<'a> = SerializedFileWriter<&'a mut (dyn Write + Send)>;

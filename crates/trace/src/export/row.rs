@@ -15,8 +15,12 @@
 //! | began | tick at which a realloc began (`tick` is its return) | not a realloc |
 //! | offset | first byte touched, from the object's start | not an access |
 //! | child | the process forked | not a fork |
+//!
+//! Behind them stands the site of what asked for memory: see [`Called`].
 
 use crate::event::{Api, Event, Record, Request};
+use crate::records::Run;
+use crate::stacks::StackId;
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 14] = [
@@ -101,6 +105,32 @@ impl Row {
             align: named.then(|| 1u64.checked_shl(request.align_log2.into()).unwrap_or(0)),
             ..self
         }
+    }
+}
+
+/// A row, and whose call it was.
+pub struct Called {
+    /// The row.
+    pub row: Row,
+    stack: StackId,
+}
+
+/// What the site of a call stack is called; none where it has none.
+pub type SiteOf<'a> = &'a dyn Fn(StackId) -> Option<&'a str>;
+
+/// The rows of a run.
+pub fn called<'a>(run: &Run<'a>) -> impl Iterator<Item = Called> + use<'a> {
+    let Run { process, thread, events, stacks } = *run;
+    events.iter().enumerate().map(move |(at, timed)| {
+        let record = Record { tick: timed.tick, process, thread, event: timed.event };
+        Called { row: Row::from(&record), stack: stacks.get(at).copied().unwrap_or_default() }
+    })
+}
+
+impl Called {
+    /// Frees have stacks, too, if that was asked for; but their sites are not whose the memory is.
+    pub fn site<'a>(&self, site_of: SiteOf<'a>) -> Option<&'a str> {
+        self.row.size.and_then(|_| site_of(self.stack))
     }
 }
 

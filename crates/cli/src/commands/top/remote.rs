@@ -2,12 +2,13 @@
 //! leads to.
 //!
 //! The page is found by its first bytes, in the writable data of the files that the process has mapped; no
-//! symbol is needed, so stripped programs and such that have the malloc linked in are as good.
+//! symbol is needed, so stripped programs and such that have the malloc linked in are as good. The page of the sampled profile is found in the same way.
 
-use super::Look;
+use super::{Look, profile};
 use anyhow::{Context, Result, anyhow, bail};
 use freehold_core::malloc::census::Peek;
 use freehold_core::stats::page::{MAGIC, PAGE_ALIGN, Page, Unreadable};
+use freehold_core::stats::profile::MAGIC as PROFILE_MAGIC;
 use std::fs;
 use std::io;
 
@@ -20,11 +21,14 @@ const WINDOW: usize = 1 << 20;
 pub struct Process {
     memory: Memory,
     page: usize,
+    /// Where its sampled profile may be: one page in each file that has the malloc.
+    profiles: Vec<usize>,
 }
 
 /// The memory of a process.
-struct Memory {
-    pid: u32,
+pub struct Memory {
+    /// The process.
+    pub pid: u32,
 }
 
 impl Memory {
@@ -59,14 +63,19 @@ impl Process {
         let maps =
             fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| no_maps(pid, error))?;
         let memory = Memory { pid };
-        let mut other = None;
+        let (mut found, mut other, mut profiles) = (None, None, Vec::new());
         for (start, end) in maps.lines().filter_map(data_of_a_file) {
-            for page in pages_in(&memory, start, end)? {
+            let (pages, of_profiles) = pages_in(&memory, start, end)?;
+            profiles.extend(of_profiles);
+            for page in pages {
                 match Page::visit(&memory, page, |_| {}) {
-                    Ok(_) | Err(Unreadable::NothingYet) => return Ok(Process { memory, page }),
+                    Ok(_) | Err(Unreadable::NothingYet) => found = found.or(Some(page)),
                     Err(why) => other = Some(why),
                 }
             }
+        }
+        if let Some(page) = found {
+            return Ok(Process { memory, page, profiles });
         }
         if let Some(Unreadable::OtherVersion(version)) = other {
             bail!(
@@ -92,6 +101,16 @@ impl Process {
             }
         }
         Err(anyhow!("process {pid} cannot be read any more"))
+    }
+
+    /// What the process's sampled profile has now, for pprof; none where it takes no samples.
+    pub fn profile(&self) -> Result<Option<Vec<u8>>> {
+        for page in &self.profiles {
+            if let Some(profile) = profile::of(&self.memory, *page)? {
+                return Ok(Some(profile));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the process is gone, or only its parent has not noticed yet.
@@ -128,9 +147,9 @@ fn data_of_a_file(line: &str) -> Option<(usize, usize)> {
     (writable && named).then_some((hex(start)?, hex(end)?))
 }
 
-/// Where pages may start between two addresses.
-fn pages_in(memory: &Memory, start: usize, end: usize) -> Result<Vec<usize>> {
-    let mut found = Vec::new();
+/// Where pages may start between two addresses: those of statistics, and those of profiles.
+fn pages_in(memory: &Memory, start: usize, end: usize) -> Result<(Vec<usize>, Vec<usize>)> {
+    let mut found = (Vec::new(), Vec::new());
     let mut window = vec![0; WINDOW];
     for at in (start..end.min(start + LARGEST_DATA)).step_by(WINDOW) {
         let window = &mut window[..WINDOW.min(end - at)];
@@ -146,11 +165,14 @@ fn pages_in(memory: &Memory, start: usize, end: usize) -> Result<Vec<usize>> {
             Err(_) => break,
         };
         let places = window[..got].chunks(PAGE_ALIGN).enumerate();
-        found.extend(
-            places
-                .filter(|(_, bytes)| bytes.starts_with(&MAGIC))
-                .map(|(number, _)| at + number * PAGE_ALIGN),
-        );
+        for (number, bytes) in places {
+            let page = at + number * PAGE_ALIGN;
+            if bytes.starts_with(&MAGIC) {
+                found.0.push(page);
+            } else if bytes.starts_with(&PROFILE_MAGIC) {
+                found.1.push(page);
+            }
+        }
     }
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Answers scrapers: each request is a look at the process, whose memory is read then and only then.
 //!
 //! Nothing listens inside the program. Connections are answered one after the other, each within [`PATIENCE`]: scrapers are few and rare.
-//! Who can reach the address can read the statistics, and no more; only `GET` and `HEAD` of a few paths are answered.
+//! Who can reach the address can read statistics and profile, and no more; only `GET` and `HEAD` of a few paths are answered.
 
 use super::remote::Process;
 use crate::ui;
@@ -19,13 +19,17 @@ const MOST_BYTES: usize = 8192;
 /// Between two looks at whether somebody connects, or the user wants to stop.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// What is served, by path.
+/// The sampled profile, for pprof.
+const PROFILE: &str = "/profile";
+/// What is served beside it, by path.
 const PATHS: [(&str, Format, &str); 4] = [
     ("/metrics", Format::OpenMetrics, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
     ("/stats.json", Format::Json, "application/json"),
     ("/stats.txt", Format::Text, "text/plain; charset=utf-8"),
     ("/stats.xml", Format::Xml, "application/xml"),
 ];
+
+const NO_SAMPLES: &str = "The program takes no samples: start it with FREEHOLD_PROFILE=/dev/null, or by freehold run --profile FILE.\n";
 
 /// Serves until the program ends or the user stops it.
 ///
@@ -64,6 +68,11 @@ fn answer(process: &Process, mut client: TcpStream) -> io::Result<()> {
     let (status, kind, body) = match (method, found) {
         ("GET" | "HEAD", Some((_, format, kind))) => match process.look() {
             Ok(look) => ("200 OK", *kind, look.bytes(*format)),
+            Err(error) => ("503 Service Unavailable", "text/plain", format!("{error:#}\n").into()),
+        },
+        ("GET" | "HEAD", None) if path == PROFILE => match process.profile() {
+            Ok(Some(profile)) => ("200 OK", "application/octet-stream", profile),
+            Ok(None) => ("404 Not Found", "text/plain", NO_SAMPLES.into()),
             Err(error) => ("503 Service Unavailable", "text/plain", format!("{error:#}\n").into()),
         },
         ("GET" | "HEAD", None) => ("404 Not Found", "text/plain", paths().into()),
@@ -108,7 +117,8 @@ fn wanted(head: &str) -> (&str, &str) {
 }
 
 fn paths() -> String {
-    PATHS.iter().map(|(path, ..)| format!("{path}\n")).collect()
+    let all = PATHS.iter().map(|(path, ..)| *path).chain([PROFILE]);
+    all.map(|path| format!("{path}\n")).collect()
 }
 
 #[cfg(test)]

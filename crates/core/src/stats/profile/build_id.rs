@@ -1,76 +1,47 @@
 //! Which build a module in memory is: the number that its linker wrote into a note (`NT_GNU_BUILD_ID`).
-//!
-//! All is read through `/proc/self/mem`: a module that another thread closes meanwhile is a read that fails, not a fault.
 
-use core::ffi::CStr;
+use crate::malloc::census::Peek;
 
 /// Longest build id that is kept, in bytes. (SHA-1 has 20.)
 const MOST: usize = 32;
-const MEMORY: &CStr = c"/proc/self/mem";
 /// Most program headers and most bytes of notes that are looked at.
 const HEADERS: usize = 32;
 const NOTES: usize = 1024;
+/// Bytes of the head of an ELF file of 64 bits, and of a program header; the type of one that has notes.
+const HEAD: usize = 64;
+const HEADER: usize = 56;
+const PT_NOTE: u64 = 4;
 
-/// The process's own memory, as a file.
-pub(super) struct Memory(libc::c_int);
-
-impl Memory {
-    /// Opens it; where that is forbidden, nothing can be read.
-    pub fn open() -> Memory {
-        // SAFETY: the name is a C string.
-        Memory(unsafe { libc::open(MEMORY.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })
+/// The build id of the module whose file begins at `start` in memory, in hexadecimal digits.
+pub fn build_id(memory: &impl Peek, start: usize) -> Option<Digits> {
+    let mut head = [0; HEAD];
+    if !memory.peek(start, &mut head) || head.get(..4)? != b"\x7fELF" {
+        return None;
     }
-
-    /// Reads a value of numbers.
-    fn read<T: Copy>(&self, address: usize, value: &mut T) -> bool {
-        let len = size_of::<T>();
-        // SAFETY: the place is ours and that long, and the types that are read are made of integers.
-        let got =
-            unsafe { libc::pread(self.0, (&raw mut *value).cast(), len, address as libc::off_t) };
-        got == len as isize
-    }
-
-    /// The build id of the module whose file begins at `start` in memory, in hexadecimal digits.
-    pub fn build_id(&self, start: usize) -> Option<Digits> {
-        // SAFETY: zero is a value of integers.
-        let mut head: libc::Elf64_Ehdr = unsafe { core::mem::zeroed() };
-        if !self.read(start, &mut head) || head.e_ident.get(..4)? != b"\x7fELF" {
+    let headers = start.wrapping_add(number(&head, 32, 8)? as usize);
+    (0..(number(&head, 56, 2)? as usize).min(HEADERS)).find_map(|which| {
+        let mut header = [0; HEADER];
+        let at = headers.wrapping_add(which * HEADER);
+        if !memory.peek(at, &mut header) || number(&header, 0, 4)? != PT_NOTE {
             return None;
         }
-        let headers = start.wrapping_add(head.e_phoff as usize);
-        (0..usize::from(head.e_phnum).min(HEADERS)).find_map(|number| {
-            // SAFETY: as above.
-            let mut header: libc::Elf64_Phdr = unsafe { core::mem::zeroed() };
-            let at = headers.wrapping_add(number * size_of::<libc::Elf64_Phdr>());
-            if !self.read(at, &mut header) || header.p_type != libc::PT_NOTE {
-                return None;
-            }
-            // Notes lie in what is loaded from the file's beginning.
-            let mut notes = [0; NOTES];
-            let len = (header.p_filesz as usize).min(NOTES);
-            let at = start.wrapping_add(header.p_offset as usize);
-            self.read_some(at, notes.get_mut(..len)?).then(|| find(&notes))?
-        })
-    }
-
-    fn read_some(&self, address: usize, bytes: &mut [u8]) -> bool {
-        // SAFETY: the bytes are ours.
-        let got = unsafe {
-            libc::pread(self.0, bytes.as_mut_ptr().cast(), bytes.len(), address as libc::off_t)
-        };
-        got == bytes.len() as isize
-    }
+        // Notes lie in what is loaded from the file's beginning.
+        let mut notes = [0; NOTES];
+        let len = (number(&header, 32, 8)? as usize).min(NOTES);
+        let at = start.wrapping_add(number(&header, 8, 8)? as usize);
+        memory.peek(at, notes.get_mut(..len)?).then(|| find(&notes))?
+    })
 }
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor is ours, or none.
-        unsafe { libc::close(self.0) };
-    }
+/// The number of so many bytes.
+fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + len)?;
+    Some(bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 
 /// Hexadecimal digits.
-pub(super) struct Digits {
+#[derive(Clone, Copy, Debug)]
+pub struct Digits {
     digits: [u8; 2 * MOST],
     len: usize,
 }
@@ -85,6 +56,7 @@ impl Digits {
         (bytes.len() <= MOST).then_some(Digits { digits, len: 2 * bytes.len() })
     }
 
+    /// The digits.
     pub fn as_bytes(&self) -> &[u8] {
         self.digits.get(..self.len).unwrap_or(&[])
     }
@@ -144,12 +116,35 @@ mod tests {
         assert!(find(&[0xff; 64]).is_none(), "longer than there is memory");
     }
 
+    /// Memory that begins at 0x1000.
+    struct Bytes([u8; 256]);
+
+    impl Peek for Bytes {
+        fn peek(&self, address: usize, into: &mut [u8]) -> bool {
+            let from = address.checked_sub(0x1000);
+            let bytes = from.and_then(|from| self.0.get(from..from.checked_add(into.len())?));
+            bytes.map(|bytes| into.copy_from_slice(bytes)).is_some()
+        }
+    }
+
     #[test]
-    fn memory_that_is_not_there_is_no_module() {
-        let memory = Memory::open();
-        assert!(memory.build_id(0).is_none());
-        assert!(memory.build_id(usize::MAX - 7).is_none());
-        let no_module = [0u8; 4096];
-        assert!(memory.build_id(no_module.as_ptr().addr()).is_none());
+    fn the_notes_of_a_module_are_where_its_headers_say() {
+        let mut module = Bytes([0; 256]);
+        let mut put = |at: usize, value: u64, len: usize| {
+            module.0[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+        };
+        put(32, 64, 8);
+        put(56, 2, 2);
+        put(64, 1, 4);
+        put(120, PT_NOTE, 4);
+        put(120 + 8, 200, 8);
+        put(120 + 32, 20, 8);
+        module.0[..4].copy_from_slice(b"\x7fELF");
+        module.0[200..220].copy_from_slice(&note::<20>(*b"GNU\0", 3, &[0x0a, 0xff]));
+        assert_eq!(build_id(&module, 0x1000).expect("a note").as_bytes(), b"0aff");
+        assert!(build_id(&module, 0).is_none());
+        assert!(build_id(&module, usize::MAX - 7).is_none());
+        module.0[0] = 0;
+        assert!(build_id(&module, 0x1000).is_none(), "no module");
     }
 }
