@@ -54,7 +54,7 @@ pub enum Class {
     Fitted,
     /// A prediction that holds with all of its interval.
     Holds,
-    /// A prediction that fails with all of its interval.
+    /// A prediction that fails with all of its interval, or a figure that a setting was fitted to and that does not come out.
     Fails,
     /// Its interval lies on both sides of a limit, it was drawn once, or this machine cannot measure it.
     Undecidable,
@@ -79,6 +79,15 @@ impl Class {
                     Class::Undecidable
                 }
             }
+        }
+    }
+
+    /// Of a figure by which a setting was chosen: fitted while it comes out, and failed once all of its interval lies
+    /// outside of `limits`.
+    pub fn of_fit(ours: Ours, limits: (f64, f64)) -> Class {
+        match Class::of(Basis::Predicted, ours, limits) {
+            Class::Fails => Class::Fails,
+            _ => Class::Fitted,
         }
     }
 
@@ -155,6 +164,15 @@ mod tests {
             ["undecidable"; 2]
         );
         assert_eq!((of(&[1.0, 1.0]), of(&[2.0])), (Class::Holds, Class::Undecidable));
+    }
+
+    #[test]
+    fn a_fit_that_is_lost_fails() {
+        let of = |value, half_width| {
+            Class::of_fit(Ours { value, half_width: Some(half_width) }, (0.9, 1.1))
+        };
+        assert_eq!([of(1.0, 0.0), of(1.2, 0.2)], [Class::Fitted; 2]);
+        assert_eq!(of(1.2, 0.05), Class::Fails);
     }
 
     #[test]

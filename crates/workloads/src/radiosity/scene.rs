@@ -78,9 +78,9 @@ pub enum SceneError {
         "material `{material}`: the reflectance must lie between 0 and below 1 (a surface cannot \
          reflect more than it receives)"
     )]
-    Reflectance { material: String },
+    Reflectance { index: usize, material: String },
     #[error("material `{material}`: the emission must be finite and not negative")]
-    Emission { material: String },
+    Emission { index: usize, material: String },
     #[error("the camera cannot see: {0}")]
     Camera(&'static str),
 }
@@ -151,7 +151,7 @@ impl Scene {
         polygons: Vec<Polygon>,
     ) -> Result<Scene, SceneError> {
         check_camera(&camera)?;
-        materials.iter().try_for_each(check_material)?;
+        materials.iter().enumerate().try_for_each(check_material)?;
         if polygons.is_empty() {
             return Err(SceneError::Empty);
         }
@@ -220,13 +220,13 @@ fn check_camera(camera: &Camera) -> Result<(), SceneError> {
     Ok(())
 }
 
-fn check_material(material: &Material) -> Result<(), SceneError> {
+fn check_material((index, material): (usize, &Material)) -> Result<(), SceneError> {
     let name = || material.name.clone();
     if !material.reflectance.0.iter().all(|share| (0.0..1.0).contains(share)) {
-        return Err(SceneError::Reflectance { material: name() });
+        return Err(SceneError::Reflectance { index, material: name() });
     }
     if !material.emission.0.iter().all(|power| (0.0..f64::INFINITY).contains(power)) {
-        return Err(SceneError::Emission { material: name() });
+        return Err(SceneError::Emission { index, material: name() });
     }
     Ok(())
 }

@@ -52,6 +52,12 @@ pub enum SceneFileError {
         "{path}, line {line}: the material file {file} cannot be read: {reason}; put it beside the OBJ file"
     )]
     Materials { path: String, line: usize, file: String, reason: std::io::Error },
+    #[error(
+        "{path}, line {line}: `{word}` belongs to no material; write `newmtl NAME` before it, or remove the line"
+    )]
+    BeforeNewmtl { path: String, line: usize, word: String },
+    #[error("the scene {obj} cannot be solved: {path}, line {line}: {reason}")]
+    Material { obj: String, path: String, line: usize, reason: SceneError },
     #[error("the scene {path} cannot be solved{}: {reason}", at_line(*line))]
     Scene { path: String, line: Option<usize>, reason: SceneError },
 }
@@ -153,7 +159,7 @@ impl File {
     fn place(&self, error: &SceneError) -> Option<usize> {
         let span = match error {
             SceneError::Camera(_) => self.camera.span(),
-            SceneError::Reflectance { material } | SceneError::Emission { material } => {
+            SceneError::Reflectance { material, .. } | SceneError::Emission { material, .. } => {
                 self.material.get(material)?.span()
             }
             SceneError::Polygon { index, reason, .. } => {

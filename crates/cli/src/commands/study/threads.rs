@@ -37,7 +37,7 @@ pub struct Args {
     /// The folder for the results; made if it is missing.
     #[arg(short, long, value_name = "FOLDER", default_value = "study-threads")]
     out: PathBuf,
-    /// Print the results as JSON instead of tables (schema version 2: crates/lab/src/studies/threads/results.rs).
+    /// Print the results as JSON instead of tables (schema version 3: crates/lab/src/studies/threads/results.rs).
     #[arg(long)]
     json: bool,
     /// Run jobs from standard input: what the study starts for every malloc, and for heaps a thread.

@@ -32,7 +32,11 @@ pub fn answer(results: &Results) -> Vec<String> {
     answer
 }
 
+/// Nothing where policies were not compared.
 fn in_short(results: &Results) -> Option<String> {
+    if results.sweep.is_empty() {
+        return None;
+    }
     let share = |policy: &str, workload: &str| {
         let mut rows = results.tables.iter();
         let is =

@@ -30,6 +30,8 @@ pub struct Plan {
     pub policies: Vec<&'static str>,
     /// Seconds of a run that compares policies.
     pub sweep_seconds: u32,
+    /// Whether policies are compared and one thing at a time is changed.
+    pub compared: bool,
     /// Runs of each workload with moved parameters.
     pub robust_seeds: u64,
     /// Runs of each stream of another make.
@@ -88,6 +90,7 @@ impl Plan {
             seed: keys.seed,
             policies,
             sweep_seconds: keys.sweep_seconds.clamp(60, 360_000),
+            compared: keys.compared,
             robust_seeds: keys.robust_seeds.min(1_000),
             stream_seeds: keys.stream_seeds.min(1_000),
             verdict_seeds: keys.verdict_seeds.clamp(1, 100),
@@ -210,6 +213,7 @@ struct Keys {
     policies: Vec<String>,
     sample_s: u32,
     sweep_seconds: u32,
+    compared: bool,
     robust_seeds: u64,
     stream_seeds: u64,
     verdict_seeds: u64,

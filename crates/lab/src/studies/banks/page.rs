@@ -146,6 +146,9 @@ impl Page<'_> {
 
     /// Every policy at equal copying.
     fn policies(&self, out: &mut String) {
+        if self.results.sweep.is_empty() {
+            return;
+        }
         out.push_str(
             "<h2 id=\"policies\">Policies at equal copying</h2><p>A task that copies more switches more off. So every policy \
              ran with four thresholds (sets up to 10, 30, 50 and 70 % used may be emptied), and is read where it copies the \
@@ -236,6 +239,9 @@ impl Page<'_> {
     }
 
     fn ablations(&self, out: &mut String) {
+        if self.results.ablations.is_empty() {
+            return;
+        }
         out.push_str(
             "<h2 id=\"ablations\">One thing changed</h2><p>The thesis prints no threshold of its task. One number was fitted \
              to its c, with files whose pages move: how full a bank may be that is emptied. \

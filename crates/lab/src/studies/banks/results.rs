@@ -277,7 +277,8 @@ fn jobs(plan: &Plan) -> Vec<Job<'_>> {
         let job = base(Part::Footprint, "storms", STOCK, survey);
         jobs.push(Job { task: (*task).into(), change: *change, ..job });
     }
-    for policy in &plan.policies {
+    let compared = if plan.compared { plan.policies.as_slice() } else { &[] };
+    for policy in compared {
         for workload in ["light", "medium"] {
             for most_used in SWEPT {
                 let task = format!("at most {} % used", most_used / 10);
@@ -292,7 +293,9 @@ fn jobs(plan: &Plan) -> Vec<Job<'_>> {
         }
     }
     jobs.extend(repeated(plan, &base, survey));
-    jobs.extend(ablations(plan));
+    if plan.compared {
+        jobs.extend(ablations(plan));
+    }
     for nth in 0..plan.robust_seeds {
         for workload in ["light", "medium"] {
             let job = base(Part::Robustness, workload, BEST, plan.ours);

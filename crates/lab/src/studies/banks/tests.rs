@@ -79,6 +79,22 @@ fn a_study_gives_the_same_numbers_twice_and_a_sound_page() {
     assert_sound(&page);
 }
 
+/// What only compares can be left out, and changes nothing of the rest.
+#[test]
+fn runs_that_compare_can_be_left_out() {
+    let never = AtomicBool::new(false);
+    let of = |more: &[&str]| {
+        let brief =
+            ["policies=[\"fullest\"]", "stream_seeds=0", "verdict_seeds=1", "sweep_seconds=60"];
+        study(&plan(&[&brief[..], more].concat()).unwrap(), &|_, _| {}, &never).unwrap()
+    };
+    let (all, alone) = (of(&[]), of(&["compared=false"]));
+    assert!(!all.sweep.is_empty() && !all.ablations.is_empty());
+    assert!(alone.sweep.is_empty() && alone.ablations.is_empty());
+    assert_eq!((&alone.tables, &alone.robustness), (&all.tables, &all.robustness));
+    assert_sound(&page(&alone, &[], "freehold study banks"));
+}
+
 #[test]
 fn a_recording_runs_alone_on_the_machine_that_is_named() {
     let plan = plan(&[]).unwrap();

@@ -74,10 +74,7 @@ impl Ours {
             Rule::Near(to) => predicted(near(to)),
             Rule::Within(least, most) => predicted((least, most)),
             Rule::Setting => Class::Fitted,
-            Rule::Fitted(to) => match predicted(near(to)) {
-                Class::Fails => Class::Fails,
-                _ => Class::Fitted,
-            },
+            Rule::Fitted(to) => Class::of_fit(Value::from(summary), near(to)),
             Rule::Computed => Class::Computed,
             Rule::Unknown => Class::Undecidable,
         };
@@ -248,7 +245,8 @@ impl Runs<'_> {
                     _ => (Rule::Near(printed), ""),
                 };
                 let key = format!("table {table}, {name}, column {column}");
-                let what = format!("Table {table}, {machine}, {workload}: {what}");
+                let of = machine.replace("m32", "32 GB").replace("m4", "4 GB");
+                let what = format!("Table {table}, {of}, {workload} use: {what}");
                 let ours = ours(self.of(machine, workload, get), rule, note);
                 Some(ours.judged(key, what, &printed.to_string(), "percent"))
             });

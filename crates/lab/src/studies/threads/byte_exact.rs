@@ -5,6 +5,9 @@
 //! its own experiment (pairs of an allocation and a free, so many threads in turn, no coalescing) on lists of
 //! lengths, without memory. The heap grows by what is asked for when no chunk is long enough.
 //!
+//! What a call costs is counted on the same lists: the chunks that a walk looks at. Best and worst fit look at all of
+//! them, first fit at those up to the one it takes [O: the paper prints no code].
+//!
 //! Invariant: a count is a function of seed, sizes, threads and grain. [O] The order of first fit's list: a freed
 //! chunk goes to the end, and what is left of a cut one stays in its place.
 
@@ -55,6 +58,77 @@ pub struct FreeBlocks {
     pub to_sixteen: Summary,
     /// Whether the first is within 10 % of what is printed.
     pub class: Class,
+}
+
+/// The paper's times over the iterations, beside the chunks that its lists are walked over. Time is taken as a cost of each
+/// call and one of each chunk looked at: both are fitted to the fewest and the most iterations, and what lies between is predicted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Walked {
+    /// The fit.
+    pub fit: &'static str,
+    /// Iterations of a thousand pairs.
+    pub iterations: u64,
+    /// Nanoseconds, as printed: the mean of three runs.
+    pub published_ns: f64,
+    /// Chunks looked at.
+    pub steps: Summary,
+    /// Nanoseconds by the two costs, by seeds.
+    pub by_steps_ns: Summary,
+    /// Nanoseconds of a call, and of a chunk looked at: means over the seeds.
+    pub costs_ns: (f64, f64),
+    /// Whether the time by steps is within 10 % of the printed one.
+    pub class: Class,
+}
+
+/// The iterations whose times are printed.
+const TIMED: [u64; 6] = [10, 20, 30, 40, 50, 100];
+
+/// The paper's times over the iterations under every fit.
+pub fn walked(counting: &Counting) -> Vec<Walked> {
+    Fit::ALL.into_iter().flat_map(|fit| walked_by(counting, fit)).collect()
+}
+
+fn walked_by(counting: &Counting, fit: Fit) -> Vec<Walked> {
+    let published: Vec<f64> = TIMED
+        .into_iter()
+        .filter_map(|iterations| Some(published::by_iterations(fit, iterations)?.mean))
+        .collect();
+    let seeds: Vec<Vec<u64>> = (0..counting.seeds).map(|seed| counting.steps(fit, seed)).collect();
+    let last = TIMED.len() - 1;
+    if published.len() <= last {
+        return Vec::new();
+    }
+    let calls = |nth: usize| (TIMED[nth] * ITERATION) as f64;
+    // Two equations: calls x a + steps x b = time, of the first point and the last.
+    let costs: Vec<(f64, f64)> = seeds
+        .iter()
+        .map(|steps| {
+            let (few, many) = (steps[0] as f64 / calls(0), steps[last] as f64 / calls(last));
+            let (short, long) = (published[0] / calls(0), published[last] / calls(last));
+            let of_step = (long - short) / (many - few);
+            (short - few * of_step, of_step)
+        })
+        .collect();
+    let mean =
+        |get: fn(&(f64, f64)) -> f64| costs.iter().map(get).sum::<f64>() / costs.len() as f64;
+    let point = |nth: usize| {
+        let steps: Vec<f64> = seeds.iter().map(|steps| steps[nth] as f64).collect();
+        let times: Vec<f64> =
+            costs.iter().zip(&steps).map(|((a, b), steps)| a * calls(nth) + b * steps).collect();
+        let by_steps_ns = Summary::of(&times);
+        let limits = (published[nth] * (1.0 - NEAR), published[nth] * (1.0 + NEAR));
+        let basis = if nth == 0 || nth == last { Basis::Fitted } else { Basis::Predicted };
+        Walked {
+            fit: fit.name(),
+            iterations: TIMED[nth],
+            published_ns: published[nth],
+            steps: Summary::of(&steps),
+            by_steps_ns,
+            costs_ns: (mean(|costs| costs.0), mean(|costs| costs.1)),
+            class: Class::of(basis, by_steps_ns.into(), limits),
+        }
+    };
+    (0..TIMED.len()).map(point).collect()
 }
 
 /// Every number of figure 14.
@@ -128,13 +202,39 @@ impl Counting {
         (0..self.seeds).map(of).collect()
     }
 
+    /// Chunks that lists cut to the byte are walked over until each number of [`TIMED`] iterations.
+    fn steps(&self, fit: Fit, seed: u64) -> Vec<u64> {
+        let mut all = Vec::new();
+        let pairs = TIMED[TIMED.len() - 1] * ITERATION;
+        self.run(fit, pairs, 1, self.seed + seed, &mut |done, steps| {
+            if TIMED.iter().any(|iterations| iterations * ITERATION == done) {
+                all.push(steps);
+            }
+        });
+        all
+    }
+
     /// Free chunks after so many pairs.
     fn count(&self, fit: Fit, pairs: u64, grain: u64, seed: u64) -> usize {
+        self.run(fit, pairs, grain, seed, &mut |_, _| {})
+    }
+
+    /// The same; `after` gets the pairs done and the chunks looked at so far.
+    fn run(
+        &self,
+        fit: Fit,
+        pairs: u64,
+        grain: u64,
+        seed: u64,
+        after: &mut dyn FnMut(u64, u64),
+    ) -> usize {
         let mut random = Random::named(seed, &[0xb17e]);
         let mut list = Chosen::new(fit);
         let mut held = Vec::new();
-        for _ in 0..pairs {
+        let mut steps = 0;
+        for done in 1..=pairs {
             let size = random.uniform(self.sizes.0, self.sizes.1).next_multiple_of(grain);
+            steps += list.walk(size);
             if let Some(rest) = list.take(size) {
                 list.keep(rest);
             }
@@ -142,6 +242,7 @@ impl Counting {
             if held.len() == self.threads {
                 held.drain(..).for_each(|size| list.add(size));
             }
+            after(done, steps);
         }
         list.blocks() + held.len()
     }
@@ -151,8 +252,15 @@ impl Counting {
 enum Chosen {
     /// By length, with how many there are; the longest if `worst`.
     ByLength { blocks: BTreeMap<u64, usize>, count: usize, worst: bool },
-    /// In the order of the list: lengths at the leaves of a tree of maxima, 0 for none.
-    InOrder { maxima: Vec<u64>, leaves: usize, used: usize, cut: usize, count: usize },
+    /// In the order of the list: lengths at the leaves of a tree of maxima, 0 for none; how many chunks lie below each node.
+    InOrder {
+        maxima: Vec<u64>,
+        below: Vec<u64>,
+        leaves: usize,
+        used: usize,
+        cut: usize,
+        count: usize,
+    },
 }
 
 impl Chosen {
@@ -162,9 +270,28 @@ impl Chosen {
             Fit::Best => by_length(false),
             Fit::Worst => by_length(true),
             Fit::First => {
-                Chosen::InOrder { maxima: vec![0; 2], leaves: 1, used: 0, cut: 0, count: 0 }
+                let (maxima, below) = (vec![0; 2], vec![0; 2]);
+                Chosen::InOrder { maxima, below, leaves: 1, used: 0, cut: 0, count: 0 }
             }
         }
+    }
+
+    /// Chunks that a walk of the list looks at to choose for `size`: all, or under first fit those up to the first that is
+    /// long enough.
+    fn walk(&self, size: u64) -> u64 {
+        let Chosen::InOrder { maxima, below, leaves, .. } = self else {
+            return self.blocks() as u64;
+        };
+        if maxima[1] < size {
+            return below[1];
+        }
+        let (mut at, mut before) = (1, 0);
+        while at < *leaves {
+            let passes = maxima[2 * at] < size;
+            before += if passes { below[2 * at] } else { 0 };
+            at = 2 * at + usize::from(passes);
+        }
+        before + 1
     }
 
     fn blocks(&self) -> usize {
@@ -245,24 +372,31 @@ impl Chosen {
 
     /// Changes a leaf and the maxima above it.
     fn set(&mut self, leaf: usize, length: u64) {
-        let Chosen::InOrder { maxima, .. } = self else { return };
+        let Chosen::InOrder { maxima, below, .. } = self else { return };
         maxima[leaf] = length;
+        below[leaf] = u64::from(length > 0);
         let mut at = leaf / 2;
         while at > 0 {
             maxima[at] = maxima[2 * at].max(maxima[2 * at + 1]);
+            below[at] = below[2 * at] + below[2 * at + 1];
             at /= 2;
         }
     }
 
     /// Twice the leaves, the old ones first.
     fn double(&mut self) {
-        let Chosen::InOrder { maxima, leaves, .. } = self else { return };
+        let Chosen::InOrder { maxima, below, leaves, .. } = self else { return };
         let old: Vec<u64> = maxima[*leaves..].to_vec();
         *leaves *= 2;
         *maxima = vec![0; 2 * *leaves];
-        maxima[*leaves..*leaves + old.len()].copy_from_slice(&old);
+        *below = vec![0; 2 * *leaves];
+        for (nth, &length) in old.iter().enumerate() {
+            maxima[*leaves + nth] = length;
+            below[*leaves + nth] = u64::from(length > 0);
+        }
         for at in (1..*leaves).rev() {
             maxima[at] = maxima[2 * at].max(maxima[2 * at + 1]);
+            below[at] = below[2 * at] + below[2 * at + 1];
         }
     }
 }
@@ -273,12 +407,15 @@ mod tests {
 
     const COUNTING: Counting = Counting { seed: 1, seeds: 3, sizes: (1, 1024), threads: 1 };
 
-    /// The list walked as the paper's program walks it.
-    fn walked(fit: Fit, pairs: u64, seed: u64) -> usize {
+    /// The list walked as the paper's program walks it: its chunks, and those looked at.
+    fn by_walking(fit: Fit, pairs: u64, seed: u64) -> (usize, u64) {
         let mut random = Random::named(seed, &[0xb17e]);
         let mut list: Vec<u64> = Vec::new();
+        let mut looked_at = 0;
         for _ in 0..pairs {
             let size = random.uniform(1, 1024);
+            let first = list.iter().position(|length| *length >= size).map(|at| at + 1);
+            looked_at += first.filter(|_| fit == Fit::First).unwrap_or(list.len()) as u64;
             let fits = list.iter().enumerate().filter(|(_, length)| **length >= size);
             let found = match fit {
                 Fit::First => fits.map(|(at, _)| at).next(),
@@ -291,16 +428,34 @@ mod tests {
             list.retain(|&length| length > 0);
             list.push(size);
         }
-        list.len()
+        (list.len(), looked_at)
     }
 
     #[test]
     fn every_fit_chooses_what_a_walk_of_the_list_chooses() {
         for fit in Fit::ALL {
             for seed in 1..4 {
-                let ours = COUNTING.count(fit, 1500, 1, seed);
-                assert_eq!(ours, walked(fit, 1500, seed), "{fit:?} {seed}");
+                let mut looked_at = 0;
+                let ours = COUNTING.run(fit, 1500, 1, seed, &mut |_, steps| looked_at = steps);
+                assert_eq!((ours, looked_at), by_walking(fit, 1500, seed), "{fit:?} {seed}");
             }
+        }
+    }
+
+    /// Two costs are fitted at the ends; what lies between follows from how lists grow, and not from the number of calls.
+    #[test]
+    fn published_times_grow_as_the_lists_do() {
+        let all = walked(&Counting { threads: 4, ..COUNTING });
+        assert_eq!(all.len(), 3 * TIMED.len());
+        for of in all.chunks(TIMED.len()) {
+            let (first, last) = (&of[0], &of[TIMED.len() - 1]);
+            assert_eq!([first.class, last.class], [Class::Fitted; 2], "{of:?}");
+            assert!((first.by_steps_ns.mean / first.published_ns - 1.0).abs() < 1e-9, "{first:?}");
+            assert!((last.by_steps_ns.mean / last.published_ns - 1.0).abs() < 1e-9, "{last:?}");
+            let grows = last.steps.mean / first.steps.mean;
+            let between = &of[1..TIMED.len() - 1];
+            assert!(between.iter().all(|one| one.class == Class::Holds), "{between:?}");
+            assert!(grows > 20.0, "more than the tenfold calls: {of:?}");
         }
     }
 

@@ -164,6 +164,17 @@ impl Page<'_> {
                     prediction holds within 10 % of what is printed.";
         let table = grids::figure_14(self.results);
         self.figures.add(out, "figure-14", "Figure 14 at the grain of the paper", lead, &table);
+        let lead = "Free blocks (chunks) that a walk of the same lists looks at: under best and worst fit all of them, under first fit \
+                    those up to the one it takes. Time by steps is a cost of each call and one of each chunk looked at; both are \
+                    fitted to the printed times of the fewest and the most iterations, so only those between are predicted.";
+        let table = grids::walked(self.results);
+        self.figures.add(
+            out,
+            "walked",
+            "The printed times, by steps at the grain of the paper",
+            lead,
+            &table,
+        );
         let lead = "An ablation, on one thread: the paper does not say which sizes it drew. With more lengths a \
                     request rarely finds its own, and the lists of first and best fit grow as the published ones \
                     do.";

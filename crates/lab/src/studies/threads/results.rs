@@ -2,7 +2,7 @@
 
 use super::account::{self, Finding};
 use super::answer;
-use super::byte_exact::{self, Counting, FreeBlocks};
+use super::byte_exact::{self, Counting, FreeBlocks, Walked};
 use super::measure::{Left, Measured};
 use super::plan::{Experiment, Plan};
 use super::rows::Rows;
@@ -11,7 +11,7 @@ use super::turns::{self, Turned};
 use serde::Serialize;
 
 /// Raised when a field changes its meaning or goes.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// What the study found.
 #[derive(Clone, Debug, Serialize)]
@@ -42,6 +42,8 @@ pub struct Results {
     pub iterations: Vec<Growth>,
     /// Figure 14 on lists that are cut to the byte: a function of the settings.
     pub figure_14: Vec<FreeBlocks>,
+    /// The printed times over the iterations, beside the walks of lists that are cut to the byte.
+    pub walked: Vec<Walked>,
     /// The second with more lengths to draw from: an ablation.
     pub lengths: Vec<Growth>,
     /// From how many allocations on threads are faster.
@@ -58,6 +60,7 @@ impl Results {
     /// Reads everything off the rows; `mallocs` are the allocators' names.
     pub fn of(plan: &Plan, measured: &Measured, mallocs: &[String]) -> Results {
         let rows = Rows(&measured.rows);
+        let counting = Counting::of(&plan.settings);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut results = Results {
             schema_version: SCHEMA_VERSION,
@@ -72,7 +75,8 @@ impl Results {
             refused: None,
             published: tables::published_curves(),
             iterations: tables::growths(rows, Experiment::Iterations, mallocs),
-            figure_14: byte_exact::figure_14(&Counting::of(&plan.settings)),
+            figure_14: byte_exact::figure_14(&counting),
+            walked: byte_exact::walked(&counting),
             lengths: tables::growths(rows, Experiment::Lengths, mallocs),
             allocations: tables::sweeps(rows, plan, mallocs),
             series: tables::series(rows, mallocs),

@@ -10,13 +10,18 @@
 //! Everything else (normals, textures, gloss) is read and not used. The file knows no camera: it stands before the scene, above
 //! its middle, and sees into a closed one, for backs are passed.
 //!
+//! Every error names a file and the line to look at: of a material, the line of its MTL file; where no line is wrong (nothing
+//! shines), the line to begin with ([`line_of`]).
+//!
 //! The parser is `tobj`. It does not tell where a mistake is: [`Counted`] counts the lines that it was given until then. It gets only
 //! the lines and words that count ([`used`]): of the others some would be taken for faces, and some end in a panic.
 
 use super::SceneFileError;
 use crate::radiosity::colour::Rgb;
 use crate::radiosity::geometry::{Vec3, vector_area};
-use crate::radiosity::scene::{Camera, Material, Polygon, PolygonError, Scene, SceneError};
+use crate::radiosity::scene::{
+    Camera, MAX_POLYGONS, Material, Polygon, PolygonError, Scene, SceneError,
+};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
@@ -58,6 +63,37 @@ impl BufRead for Counted<'_> {
     }
 }
 
+/// Where a material stands: its file, and the lines of its last `Kd` and `Ke`; its `newmtl` where it has none.
+#[derive(Clone)]
+struct Place {
+    path: String,
+    reflectance: usize,
+    emission: usize,
+}
+
+/// The materials of an MTL file in its order, as `tobj` gives them.
+///
+/// # Errors
+/// A colour that stands before the first of them: `tobj` would pass over it.
+fn places(lines: &str, path: &str) -> Result<Vec<Place>, SceneFileError> {
+    let mut places: Vec<Place> = Vec::new();
+    for (line, text) in (1..).zip(lines.lines()) {
+        match (text.split_whitespace().next(), places.last_mut()) {
+            (Some("newmtl"), _) => {
+                places.push(Place { path: path.to_owned(), reflectance: line, emission: line });
+            }
+            (Some("Kd"), Some(place)) => place.reflectance = line,
+            (Some("Ke"), Some(place)) => place.emission = line,
+            (Some(word @ ("Kd" | "Ke")), None) => {
+                let (path, word) = (path.to_owned(), word.to_owned());
+                return Err(SceneFileError::BeforeNewmtl { path, line, word });
+            }
+            _ => {}
+        }
+    }
+    Ok(places)
+}
+
 /// The text with what counts in it, and other lines empty: of vertices three coordinates, of faces the vertices alone.
 fn used(text: &str) -> String {
     let mut used = String::with_capacity(text.len());
@@ -91,8 +127,15 @@ pub(super) fn parse(
     let mut reader = Counted { rest: lines.as_bytes(), lines: 0 };
     // What went wrong in a material file: `tobj` would go on without it, or forget where it was.
     let failed = RefCell::new(None);
+    // Of all material files, in the order in which `tobj` gives their materials.
+    let found = RefCell::new(Vec::new());
     let loaded = tobj::load_obj_buf(&mut reader, &OPTIONS, |file| {
-        materials(file, shown, text, open).map_err(|error| {
+        let read = materials(file, shown, text, open);
+        let read = read.map(|(places, read)| {
+            found.borrow_mut().extend(places);
+            read
+        });
+        read.map_err(|error| {
             failed.borrow_mut().get_or_insert(error);
             LoadError::OpenFileFailed
         })
@@ -104,10 +147,7 @@ pub(super) fn parse(
     match loaded {
         Ok((models, known)) => {
             let scene = scene(&models, &known.unwrap_or_default(), shown);
-            scene.map_err(|reason| {
-                let line = line_of(&reason, text);
-                SceneFileError::Scene { path: shown.to_owned(), line, reason }
-            })
+            scene.map_err(|reason| error_of(reason, text, shown, &found.into_inner()))
         }
         Err(reason) => Err(SceneFileError::Obj { path, line, reason, way_out: way_out(reason) }),
     }
@@ -125,28 +165,33 @@ fn way_out(reason: LoadError) -> &'static str {
     }
 }
 
+/// Materials as `tobj` reads them: in the file's order, and by name.
+type Materials = (Vec<tobj::Material>, HashMap<String, usize>);
+
 fn materials(
     file: &Path,
     shown: &str,
     text: &str,
     open: &dyn Fn(&Path) -> io::Result<String>,
-) -> Result<(Vec<tobj::Material>, HashMap<String, usize>), SceneFileError> {
+) -> Result<(Vec<Place>, Materials), SceneFileError> {
     let name = file.display().to_string();
     let text = open(file).map_err(|reason| {
         let line = 1 + text
             .lines()
-            .position(|line| line.starts_with("mtllib") && line.contains(&name))
+            .position(|line| is_word(line, "mtllib") && line.contains(&name))
             .unwrap_or(0);
         SceneFileError::Materials { path: shown.to_owned(), line, file: name.clone(), reason }
     })?;
     let lines = used(&text);
+    // Before `places`: what is no number is told with its line, wherever it stands.
     let mut reader = Counted { rest: lines.as_bytes(), lines: 0 };
-    tobj::load_mtl_buf(&mut reader).map_err(|reason| SceneFileError::Obj {
-        path: name,
+    let read = tobj::load_mtl_buf(&mut reader).map_err(|reason| SceneFileError::Obj {
+        path: name.clone(),
         line: reader.lines,
         reason,
         way_out: way_out(reason),
-    })
+    })?;
+    Ok((places(&lines, &name)?, read))
 }
 
 fn scene(
@@ -226,12 +271,50 @@ fn camera_before(polygons: &[Polygon]) -> Camera {
     }
 }
 
-/// The line of the face that is the culprit: polygons stand in the file's order.
+/// The error with the line of the culprit, which of a material is in its own file.
+fn error_of(reason: SceneError, text: &str, shown: &str, places: &[Place]) -> SceneFileError {
+    let line_of_material = |of: &SceneError| match of {
+        SceneError::Reflectance { index, .. } => {
+            places.get(*index).map(|place| (place.path.clone(), place.reflectance))
+        }
+        SceneError::Emission { index, .. } => {
+            places.get(*index).map(|place| (place.path.clone(), place.emission))
+        }
+        _ => None,
+    };
+    let obj = shown.to_owned();
+    match line_of_material(&reason) {
+        Some((path, line)) => SceneFileError::Material { obj, path, line, reason },
+        None => SceneFileError::Scene { path: obj, line: line_of(&reason, text), reason },
+    }
+}
+
+fn is_word(line: &str, word: &str) -> bool {
+    line.split_whitespace().next() == Some(word)
+}
+
+/// The line of the OBJ file that is the culprit. Polygons stand in the file's order. A camera that cannot see comes of the
+/// vertex that is farthest away; a scene without light, of the materials that it names; one without a polygon ends too early.
 fn line_of(error: &SceneError, text: &str) -> Option<usize> {
-    let SceneError::Polygon { index, .. } = error else { return None };
-    let is_face = |line: &str| line.split_whitespace().next() == Some("f");
-    let mut faces = text.lines().enumerate().filter(|(_, line)| is_face(line));
-    faces.nth(*index).map(|(line, _)| line + 1)
+    let lines =
+        |word: &'static str| (1..).zip(text.lines()).filter(move |(_, line)| is_word(line, word));
+    let line: Option<(usize, &str)> = match error {
+        SceneError::Polygon { index, .. } => lines("f").nth(*index),
+        SceneError::TooMany(_) => lines("f").nth(MAX_POLYGONS),
+        SceneError::Camera(_) => {
+            lines("v").max_by(|(_, a), (_, b)| farthest(a).total_cmp(&farthest(b)))
+        }
+        SceneError::Dark(_) => lines("mtllib").next(),
+        SceneError::Empty => (1..).zip(text.lines()).last(),
+        SceneError::Reflectance { .. } | SceneError::Emission { .. } => None,
+    };
+    line.map(|(line, _)| line)
+}
+
+/// The largest coordinate of a vertex's line, whatever its sign.
+fn farthest(line: &str) -> f64 {
+    let coordinates = line.split_whitespace().skip(1).take(3);
+    coordinates.filter_map(|word| word.parse::<f64>().ok()).map(f64::abs).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

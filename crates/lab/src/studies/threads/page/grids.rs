@@ -2,7 +2,7 @@
 
 use super::super::super::ranks::Middle;
 use super::super::super::statistics::Summary;
-use super::super::byte_exact::FreeBlocks;
+use super::super::byte_exact::{FreeBlocks, Walked};
 use super::super::heaps::{Blocks, Fit, Sharing};
 use super::super::laws::{Estimate, Law};
 use super::super::patterns::Pattern;
@@ -278,6 +278,22 @@ pub fn figure_14(results: &Results) -> String {
         ["verdict", "published", "to the byte", "the same, one thread", "in multiples of 16"],
     );
     table_of("Free blocks by the grain of the lists", heads, &rows)
+}
+
+/// The printed times over the iterations, and walks of lists cut to the byte.
+pub fn walked(results: &Results) -> String {
+    let row = |one: &Walked| {
+        vec![
+            Cell::text(format!("{}, {} iterations", one.fit, one.iterations)),
+            one.class.cell(),
+            Cell::text(human::nanoseconds(one.published_ns)),
+            Cell::text(human::nanoseconds(one.by_steps_ns.mean)),
+            Cell::text(human::count(one.steps.mean as u64)),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = results.walked.iter().map(row).collect();
+    let heads = heads("", ["verdict", "published", "by steps", "chunks looked at"]);
+    table_of("Times by steps of lists cut to the byte", heads, &rows)
 }
 
 /// Crossings by scheme and fit.

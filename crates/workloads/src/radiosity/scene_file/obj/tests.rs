@@ -86,6 +86,42 @@ fn mistakes_are_told_with_their_lines() {
     );
 }
 
+#[test]
+fn mistakes_of_materials_are_told_with_their_file_and_line() {
+    // `tobj` passes over colours that stand before the first material.
+    let words = ["colours.mtl, line 1: `Kd` belongs to no material", "`newmtl NAME`"];
+    refused(SCENE, &LAMP.replace("newmtl paint\n", ""), &words);
+    refused(SCENE, &format!("# lamps\nKe 1 1 1\n{LAMP}"), &["colours.mtl, line 2: `Ke` belongs"]);
+    refused(SCENE, &format!("Kd 1 x 1\n{LAMP}"), &["colours.mtl, line 1,", "correct the line"]);
+    refused(SCENE, &LAMP.replace("newmtl lamp", "newmtl"), &["colours.mtl, line 4,"]);
+    let words = ["test.obj cannot be solved: colours.mtl, line 2: material `paint`", "reflectance"];
+    refused(SCENE, &LAMP.replace("0.7", "1.7"), &words);
+    let words = ["colours.mtl, line 6: material `lamp`", "emission"];
+    refused(SCENE, &LAMP.replace("9 8", "9 -8"), &words);
+    // Two of one name: the line is that of the one that is wrong.
+    let twice = format!("{LAMP}newmtl paint\nKd 2 0 0\n");
+    refused(SCENE, &twice, &["colours.mtl, line 8: material `paint`"]);
+}
+
+/// A second material file: lines are its own.
+#[test]
+fn the_file_of_a_material_is_named() {
+    let more = SCENE.replace("mtllib colours.mtl", "mtllib colours.mtl\nmtllib more.mtl");
+    let error = parse(&more, "test.obj", &|file| match file.to_str() {
+        Some("colours.mtl") => Ok(LAMP.to_owned()),
+        _ => Ok("\nnewmtl gold\nKe 1 1 1\nKd 1 0 0\n".to_owned()),
+    });
+    let error = error.expect_err("gold reflects all").to_string();
+    assert!(error.contains("more.mtl, line 4: material `gold`"), "{error}");
+}
+
+#[test]
+fn mistakes_of_the_whole_scene_have_a_line_to_begin_with() {
+    refused(SCENE, &LAMP.replace("Ke", "Ka"), &["test.obj cannot be solved, line 2: no polygon"]);
+    refused("# nothing\n\n", LAMP, &["test.obj cannot be solved, line 2:"]);
+    refused(&SCENE.replace("v 1 1 -1", "v inf 1 -1"), LAMP, &["line 12: the camera cannot see"]);
+}
+
 /// Normals, colours, textures, lines and curves are there in many files, and wrong in some.
 #[test]
 fn what_is_not_used_may_be_wrong() {
@@ -122,6 +158,5 @@ fn what_cannot_be_solved_is_told_with_its_face() {
     );
     refused(&SCENE.replace("f 7 6 5", "f 7 6 6"), LAMP, &["line 15: polygon 2", "has no area"]);
     refused(SCENE, &LAMP.replace("Ke", "Ka"), &["no polygon emits light", "`Ke 10 10 10`"]);
-    refused(SCENE, &LAMP.replace("0.7", "1.7"), &["material `paint`", "reflectance"]);
     refused("# nothing\n", LAMP, &["no polygon"]);
 }
