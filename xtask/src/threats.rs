@@ -23,6 +23,8 @@ use misuse::{Cell, Row};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use table::Recorded;
+use trial::Verdict;
 
 /// What to run.
 #[derive(Args)]
@@ -30,7 +32,7 @@ use std::process::ExitCode;
   cargo xtask threats --write                       the whole table, into THREAT-MODEL.md
   cargo xtask threats --only double-free --allocators glibc,freehold,freehold-secure
   cargo xtask threats --sources FOLDER --write      with FOLDER/hardened_malloc, a clone
-  cargo xtask threats --gate --allocators glibc,freehold --only double-free-large
+  cargo xtask threats --gate --allocators freehold,freehold-secure --runs 1
   cargo xtask threats --cost --write                what hardening costs perl, redis and sqlite")]
 pub struct Options {
     /// Only rows whose name contains one of these, separated by commas.
@@ -57,7 +59,8 @@ pub struct Options {
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Fail where Freehold is worse than glibc, or FREEHOLD_SECURE=1 than hardened_malloc or Scudo.
+    /// Fail where Freehold is worse than glibc, FREEHOLD_SECURE=1 than hardened_malloc or Scudo, or either than THREAT-MODEL.md says.
+    /// Of a malloc that does not run here, the cell of THREAT-MODEL.md counts.
     #[arg(long)]
     gate: bool,
 }
@@ -78,7 +81,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let columns = columns::resolve(&options.allocators, &place);
     let rows = misuse::judge(&place, options.chosen(), &columns, options.rounds())?;
-    let worse = worse(&rows, &columns);
+    let worse = worse(&rows, &columns, &Recorded::read()?);
     let text = table::markdown(&rows, &columns, &worse);
     if options.json {
         println!("{:#}", document(&rows, &columns, &worse));
@@ -108,20 +111,23 @@ const GOALS: &[(&str, &[&str])] =
     &[("freehold", &["glibc"]), ("freehold-secure", &["hardened_malloc", "scudo"])];
 
 /// Where a goal is missed: one sentence a row.
-fn worse(rows: &[Row], columns: &[Column]) -> Vec<String> {
-    let cell = |row: &Row, name: &str| -> Option<Cell> {
-        let at = columns.iter().position(|column| column.name == name)?;
-        row.cells[at].clone()
-    };
+fn worse(rows: &[Row], columns: &[Column], recorded: &Recorded) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {
+        let seen = |name: &str| -> Option<Verdict> {
+            let at = columns.iter().position(|column| column.name == name)?;
+            row.cells[at].as_ref().map(Cell::worst)
+        };
+        let told = |name: &str| recorded.cell(row.case.sentence, name);
         for (ours, theirs) in GOALS {
-            let Some(mine) = cell(row, ours) else { continue };
+            let Some(mine) = seen(ours) else { continue };
             for other in *theirs {
-                let Some(beside) = cell(row, other) else { continue };
-                if mine.worst() > beside.worst() {
+                if seen(other).or_else(|| told(other)).is_some_and(|beside| mine > beside) {
                     found.push(format!("{}: {ours} is worse than {other}", row.case.name));
                 }
+            }
+            if told(ours).is_some_and(|before| mine > before) {
+                found.push(format!("{}: {ours} is worse than THREAT-MODEL.md says", row.case.name));
             }
         }
     }
@@ -160,7 +166,7 @@ fn document(rows: &[Row], columns: &[Column], worse: &[String]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trial::{Trial, Verdict};
+    use trial::Trial;
 
     fn row(verdicts: &[Verdict]) -> Row {
         let cell = |verdict: &Verdict| {
@@ -175,8 +181,22 @@ mod tests {
         use Verdict::{Detected, Exploitable, Fault, Silent};
         let column = |name: &str| Column { name: name.to_owned(), allocator: Err(String::new()) };
         let columns = ["freehold", "glibc", "freehold-secure", "scudo"].map(column);
-        assert_eq!(worse(&[row(&[Fault, Detected, Silent, Silent])], &columns).len(), 0);
-        assert_eq!(worse(&[row(&[Silent, Detected, Detected, Silent])], &columns).len(), 1);
-        assert_eq!(worse(&[row(&[Exploitable, Silent, Silent, Detected])], &columns).len(), 2);
+        let missed = |verdicts| worse(&[row(verdicts)], &columns, &Recorded::default()).len();
+        assert_eq!(missed(&[Fault, Detected, Silent, Silent]), 0);
+        assert_eq!(missed(&[Silent, Detected, Detected, Silent]), 1);
+        assert_eq!(missed(&[Exploitable, Silent, Silent, Detected]), 2);
+    }
+
+    #[test]
+    fn a_malloc_that_is_missing_counts_as_the_document_tells() {
+        use Verdict::{Detected, Exploitable, Silent};
+        let columns = [Column { name: "freehold".to_owned(), allocator: Err(String::new()) }];
+        let sentence = misuse::ALL[0].sentence;
+        let missed = |ours: Verdict, told: &[(&str, Verdict)]| {
+            worse(&[row(&[ours])], &columns, &Recorded::row(sentence, told)).len()
+        };
+        assert_eq!(missed(Silent, &[("freehold", Exploitable), ("glibc", Silent)]), 0);
+        assert_eq!(missed(Silent, &[("freehold", Exploitable), ("glibc", Detected)]), 1);
+        assert_eq!(missed(Silent, &[("freehold", Detected), ("glibc", Silent)]), 1);
     }
 }

@@ -76,6 +76,69 @@ pub fn write(mark: &str, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The table of misuse as it stands in the document: the verdict of each cell that has one.
+#[derive(Default)]
+pub struct Recorded {
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<Option<Verdict>>)>,
+}
+
+impl Recorded {
+    /// Reads THREAT-MODEL.md.
+    pub fn read() -> anyhow::Result<Recorded> {
+        Recorded::of(&std::fs::read_to_string(crate::sources::root().join(FILE))?)
+    }
+
+    fn of(document: &str) -> anyhow::Result<Recorded> {
+        let opening = format!("<!-- {MISUSE} -->\n");
+        let table = document
+            .split_once(&opening)
+            .with_context(|| format!("{FILE} has no table of misuse"))?
+            .1;
+        let mut lines = table
+            .lines()
+            .skip_while(|line| line.is_empty())
+            .take_while(|line| line.starts_with('|'));
+        let columns = lines.next().map(|line| cells(line).skip(1).map(str::to_owned).collect());
+        let columns: Vec<String> =
+            columns.with_context(|| format!("the table of misuse in {FILE} is empty"))?;
+        let row = |line| {
+            let mut cells = cells(line);
+            Some((cells.next()?.to_owned(), cells.map(verdict).collect()))
+        };
+        Ok(Recorded { columns, rows: lines.skip(1).filter_map(row).collect() })
+    }
+
+    /// A table of one row.
+    #[cfg(test)]
+    pub fn row(sentence: &str, cells: &[(&str, Verdict)]) -> Recorded {
+        let columns = cells.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let verdicts = cells.iter().map(|(_, verdict)| Some(*verdict)).collect();
+        Recorded { columns, rows: vec![(sentence.to_owned(), verdicts)] }
+    }
+
+    /// The cell of this row and column.
+    pub fn cell(&self, sentence: &str, column: &str) -> Option<Verdict> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        let (_, cells) = self.rows.iter().find(|(name, _)| name == sentence)?;
+        *cells.get(at)?
+    }
+}
+
+fn cells(line: &str) -> impl Iterator<Item = &str> {
+    line.trim_matches('|').split('|').map(str::trim)
+}
+
+/// What [`cell_text`] made a text of: a fault counts as detected, a hang as silent.
+fn verdict(text: &str) -> Option<Verdict> {
+    match text.split([' ', ',']).next()? {
+        "detected" => Some(Verdict::Detected),
+        "silent" => Some(Verdict::Silent),
+        "**exploitable**" => Some(Verdict::Exploitable),
+        _ => None,
+    }
+}
+
 fn between(document: &str, mark: &str, text: &str) -> Option<String> {
     let opening = format!("<!-- {mark} -->\n");
     let begin = document.find(&opening)? + opening.len();
@@ -103,6 +166,34 @@ mod tests {
         assert_eq!(text(&[Detected, Hang]), "silent 1/2, hangs 1");
         assert_eq!(text(&[Exploitable, Silent, Fault]), "**exploitable** 1/3");
         assert_eq!(cell_text(None), "–");
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        use Verdict::{Detected, Exploitable, Fault, Hang, Silent};
+        let column = |name: &str| Column { name: name.to_owned(), allocator: Err(String::new()) };
+        let columns = ["a", "b"].map(column);
+        let row = |at: usize, cells: [Option<Cell>; 2]| Row {
+            case: &crate::threats::misuse::ALL[at],
+            cells: cells.into(),
+        };
+        let rows = [
+            row(0, [Some(cell(&[Detected, Fault])), None]),
+            row(1, [Some(cell(&[Silent, Hang])), Some(cell(&[Detected, Exploitable]))]),
+        ];
+        let text = markdown(&rows, &columns, &[]);
+        let document =
+            between(&format!("a\n<!-- {MISUSE} -->\n<!-- end -->\nb\n"), MISUSE, &text).unwrap();
+        let recorded = Recorded::of(&document).unwrap();
+        for row in &rows {
+            for (cell, column) in row.cells.iter().zip(&columns) {
+                let worst = cell.as_ref().map(Cell::worst);
+                assert_eq!(recorded.cell(row.case.sentence, &column.name), worst);
+            }
+        }
+        assert_eq!(recorded.cell("no such misuse", "a"), None);
+        assert_eq!(recorded.cell(rows[0].case.sentence, "c"), None);
+        assert!(Recorded::of("nothing").is_err());
     }
 
     #[test]
