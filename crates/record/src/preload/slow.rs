@@ -183,6 +183,7 @@ fn put_all(thread: &mut Thread, wide: Option<Packed>, event: Packed, tick: u64, 
 }
 
 /// Puts one event, waiting for room. False if the recording is over.
+#[inline(always)]
 fn put(thread: &mut Thread, event: Packed) -> bool {
     if !thread.pen.has_room() && !make_room(thread) {
         return false;
@@ -197,6 +198,8 @@ fn put(thread: &mut Thread, event: Packed) -> bool {
 
 /// Waits until the ring has room. A parent that is dead, or does nothing for a minute, ends the
 /// recording instead.
+#[cold]
+#[inline(never)]
 fn make_room(thread: &mut Thread) -> bool {
     stacks::watch();
     // SAFETY: as in `put`.

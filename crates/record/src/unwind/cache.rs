@@ -17,7 +17,7 @@
 use super::list::{self, BY_RBP, FRAME, Load, NEEDS_RBP, RBP};
 use super::memory::Range;
 use super::modules::Module;
-use super::walk::{self, Ended, Step, Walker};
+use super::walk::{self, Ended, Walker};
 use super::{Caller, modules, rules};
 
 /// Sets of the table.
@@ -123,6 +123,8 @@ pub struct Told<'a> {
     pub keep: usize,
     /// What was new: its frames come after those, in the order of [`list::frames`].
     pub new: &'a [Load],
+    /// How many frames that are.
+    pub push: usize,
     /// Before the first new frame, the callers are unknown.
     pub cut: bool,
     /// The place that it takes, if it takes one.
@@ -263,9 +265,7 @@ impl Stacks {
             Some(_) => old_frames - dropped.iter().filter(|load| load.is(FRAME)).count(),
             None => 0,
         };
-        let (loads, needs_rbp) = self.settle(at, keep_loads, needs);
-        let new = self.loads.get(keep_loads..loads).unwrap_or_default();
-        let frames = new.iter().filter(|load| load.is(FRAME)).count();
+        let (loads, frames, needs_rbp) = self.settle(at, keep_loads, needs);
         self.shadow_loads = loads;
         self.shadow_frames = keep + usize::from(cut) + frames;
         self.reusable = !by_other;
@@ -284,6 +284,7 @@ impl Stacks {
         Told {
             keep,
             new: self.loads.get(keep_loads..loads).unwrap_or_default(),
+            push: frames,
             cut,
             entry,
             modules: self.modules.get(..self.news).unwrap_or_default(),
@@ -323,29 +324,29 @@ impl Stacks {
     }
 
     /// Puts what was walked behind the loads that are kept, without the frame pointers that nobody needs. `needs`: the
-    /// kept ones need that of the frame they begin at. The length of the list, and whether it needs the caller's.
-    fn settle(&mut self, from: usize, keep: usize, mut needs: bool) -> (usize, bool) {
-        let (mut to, mut saved) = (keep, false);
+    /// kept ones need that of the frame they begin at. The length of the list, its new frames, and whether it needs the
+    /// caller's.
+    fn settle(&mut self, from: usize, keep: usize, mut needs: bool) -> (usize, usize, bool) {
+        let (mut to, mut frames, mut saved) = (keep, 0, false);
         for at in from..LOADS {
             let Some(&(mut load)) = self.loads.get(at) else { break };
-            if load.is(RBP) {
+            if load.is(FRAME) {
+                load.place |= u64::from(needs) * NEEDS_RBP;
+                needs = load.is(BY_RBP) | (needs & !saved);
+                saved = false;
+                frames += 1;
+            } else if load.is(RBP) {
                 saved = true;
                 if !needs {
                     continue;
                 }
-            } else if load.is(FRAME) {
-                if needs {
-                    load.place |= NEEDS_RBP;
-                }
-                needs = load.is(BY_RBP) || needs && !saved;
-                saved = false;
             }
             if let Some(place) = self.loads.get_mut(to) {
                 *place = load;
-                to += 1;
             }
+            to += 1;
         }
-        (to, needs)
+        (to, frames, needs)
     }
 
     /// Gives the shadow a place in the table, if it fits.
@@ -421,12 +422,24 @@ struct Builder<'a> {
 }
 
 impl Walker for Builder<'_> {
-    fn frame(&mut self, step: &Step) -> bool {
-        // One after the other: a loop over the three took 45 of 259 instructions a frame.
-        let took = step.cfa.is_none_or(|load| self.take(load))
-            && self.take(step.frame)
-            && step.saved.is_none_or(|load| self.take(load));
-        took && !self.meets(step)
+    #[inline(always)]
+    fn load(&mut self, load: Load) -> bool {
+        if self.at == self.shadow_loads {
+            // No room beside the shadow: it is not met any more.
+            (self.shadow_loads, self.cursor) = (0, 0);
+        }
+        let Some(place) = self.at.checked_sub(1).and_then(|at| self.loads.get_mut(at)) else {
+            self.full = true;
+            return false;
+        };
+        *place = load;
+        self.at -= 1;
+        true
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, frame: Load, rbp: Option<u64>) -> bool {
+        !self.meets(frame, rbp)
     }
 
     fn module(&mut self, module: &Module) {
@@ -446,30 +459,14 @@ impl Walker for Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Takes a load of the walk. False if there is no room.
-    #[inline(always)]
-    fn take(&mut self, load: Load) -> bool {
-        if self.at == self.shadow_loads {
-            // No room beside the shadow: it is not met any more.
-            (self.shadow_loads, self.cursor) = (0, 0);
-        }
-        let Some(place) = self.at.checked_sub(1).and_then(|at| self.loads.get_mut(at)) else {
-            self.full = true;
-            return false;
-        };
-        *place = load;
-        self.at -= 1;
-        true
-    }
-
     /// Whether the frame is one of the shadow's, and all that is further out is as it was.
-    #[inline]
-    fn meets(&mut self, step: &Step) -> bool {
-        let slot = step.frame.address();
+    #[inline(always)]
+    fn meets(&mut self, step: Load, rbp: Option<u64>) -> bool {
+        let slot = step.address();
         while let Some(load) = self.cursor.checked_sub(1).and_then(|at| self.loads.get(at)) {
             if load.is(FRAME) && load.address() >= slot {
-                if load.address() == slot && load.word == step.frame.word {
-                    return self.matches(step, self.cursor - 1);
+                if load.address() == slot && load.word == step.word {
+                    return self.matches(rbp, self.cursor - 1);
                 }
                 return false;
             }
@@ -479,14 +476,14 @@ impl Builder<'_> {
     }
 
     /// The same for the shadow's frame at `at`, which has the same address in the same place.
-    fn matches(&mut self, step: &Step, at: usize) -> bool {
+    fn matches(&mut self, rbp: Option<u64>, at: usize) -> bool {
         let Some(frame) = self.loads.get(at).copied() else { return false };
         let saved = at.checked_sub(1).and_then(|at| self.loads.get(at)).filter(|l| l.is(RBP));
         let needs = frame.is(NEEDS_RBP);
         if needs {
             let further_in = self.loads.get(at..self.shadow_loads).unwrap_or_default();
             let nearest = saved.or_else(|| further_in.iter().find(|load| load.is(RBP)));
-            if step.rbp != Some(nearest.map_or(self.rbp, |load| load.word)) {
+            if rbp != Some(nearest.map_or(self.rbp, |load| load.word)) {
                 return false;
             }
         }

@@ -78,8 +78,11 @@ impl Load {
 /// The innermost is readable.
 #[inline(always)]
 pub unsafe fn holding(list: &[Load]) -> usize {
-    // SAFETY: in the order of the walk, each word leads to the next.
-    list.iter().rev().take_while(|load| unsafe { load.holds() }).count()
+    let holds = |at: usize| {
+        // SAFETY: below the list's length; in the order of the walk, each word leads to the next.
+        unsafe { list.get_unchecked(at).holds() }
+    };
+    held(list.len(), holds)
 }
 
 /// Whether all loads of a list without flags hold.
@@ -88,22 +91,28 @@ pub unsafe fn holding(list: &[Load]) -> usize {
 /// The innermost is readable, and `list` has `count` loads.
 #[inline(always)]
 pub unsafe fn all_hold(list: *const Load, count: usize) -> bool {
-    // SAFETY: within the list; in the order of the walk, each word leads to the next. Four at a time, each still looked
-    // at before the next is read, so that the loop's own work is small beside: it is most of what a known stack costs.
-    unsafe {
-        let holds = |at: usize| {
+    let holds = |at: usize| {
+        // SAFETY: within the list; in the order of the walk, each word leads to the next.
+        unsafe {
             let load = &*list.add(at);
             (load.place as *const u64).read_volatile() == load.word
-        };
-        let mut left = count;
-        while left >= 4 {
-            if !(holds(left - 1) && holds(left - 2) && holds(left - 3) && holds(left - 4)) {
-                return false;
-            }
-            left -= 4;
         }
-        (0..left).rev().all(holds)
+    };
+    held(count, holds) == count
+}
+
+/// How many of `count` loads hold, from the last on. Four at a time, each still looked at before the next is read, so that
+/// the loop's own work is small beside: it is most of what a known stack costs.
+#[inline(always)]
+fn held(count: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let mut left = count;
+    while left >= 4 && holds(left - 1) && holds(left - 2) && holds(left - 3) && holds(left - 4) {
+        left -= 4;
     }
+    while left > 0 && holds(left - 1) {
+        left -= 1;
+    }
+    count - left
 }
 
 /// Bit 47 of a frame as it is told: the address is exact.

@@ -31,9 +31,10 @@ impl Range {
     }
 
     /// The word at `at`, if it can be read.
-    #[inline]
+    #[inline(always)]
     pub fn word(&mut self, at: u64) -> Option<u64> {
-        if at & 7 != 0 || !(self.from <= at && at < self.to || self.reach(at)) {
+        let is_inside = at.wrapping_sub(self.from) < self.to - self.from;
+        if at & 7 != 0 || !(is_inside || self.reach(at)) {
             return None;
         }
         // SAFETY: aligned, and in a page that is readable: of this thread's stack, or the kernel has just read it.
@@ -41,6 +42,7 @@ impl Range {
     }
 
     #[cold]
+    #[inline(never)]
     fn reach(&mut self, at: u64) -> bool {
         if !(PAGE..END).contains(&at) {
             return false;

@@ -23,6 +23,7 @@ pub enum Base {
 }
 
 impl Base {
+    #[inline(always)]
     fn of(bits: u64) -> Base {
         match bits & 3 {
             1 => Base::Rbp,
@@ -146,23 +147,58 @@ impl Packed {
     }
 
     /// The rule.
-    #[inline]
     pub fn rule(self) -> Rule {
-        match self.0 >> KIND_SHIFT & 7 {
-            PLAIN => Rule::Plain {
-                base: Base::of(self.0),
-                cfa: (self.0 as i64 >> CFA_SHIFT) * 8,
-                rbp: self.saved(RBP_STATE, RBP_SHIFT),
-                rbx: self.saved(RBX_STATE, RBX_SHIFT),
+        match (self.plain(), self.0 >> KIND_SHIFT & 7) {
+            (Some(plain), _) => Rule::Plain {
+                base: plain.base(),
+                cfa: plain.cfa(),
+                rbp: plain.rbp(),
+                rbx: plain.rbx(),
             },
-            END => Rule::End,
-            UNTOLD => Rule::Untold,
-            SPECIAL => Rule::Special((self.0 >> CFA_SHIFT) as u32),
+            (_, END) => Rule::End,
+            (_, UNTOLD) => Rule::Untold,
+            (_, SPECIAL) => Rule::Special((self.0 >> CFA_SHIFT) as u32),
             _ => Rule::Cut,
         }
     }
 
-    #[inline]
+    /// The rule, if it is of the common kind: nothing of it is told apart that is not asked for.
+    #[inline(always)]
+    pub fn plain(self) -> Option<Plain> {
+        (self.0 >> KIND_SHIFT & 7 == PLAIN).then_some(Plain(self.0))
+    }
+}
+
+/// The word of a [`Rule::Plain`].
+#[derive(Clone, Copy)]
+pub struct Plain(u64);
+
+impl Plain {
+    /// What the CFA is relative to.
+    #[inline(always)]
+    pub fn base(self) -> Base {
+        Base::of(self.0)
+    }
+
+    /// How far, in bytes.
+    #[inline(always)]
+    pub fn cfa(self) -> i64 {
+        (self.0 as i64 >> CFA_SHIFT) * 8
+    }
+
+    /// The frame pointer.
+    #[inline(always)]
+    pub fn rbp(self) -> Saved {
+        self.saved(RBP_STATE, RBP_SHIFT)
+    }
+
+    /// rbx.
+    #[inline(always)]
+    pub fn rbx(self) -> Saved {
+        self.saved(RBX_STATE, RBX_SHIFT)
+    }
+
+    #[inline(always)]
     fn saved(self, state: u32, shift: u32) -> Saved {
         match self.0 >> state & 3 {
             0 => Saved::Same,

@@ -81,13 +81,13 @@ pub fn special(place: u32) -> Option<Special> {
 
 /// The rule at `address`, and the module whose tables gave it if it was not known before (to be told of).
 #[inline]
-pub fn rule_at(address: u64, exact: bool, generation: u64) -> (Rule, Option<Module>) {
+pub fn rule_at(address: u64, exact: bool, generation: u64) -> (Packed, Option<Module>) {
     if address & !ADDRESS != 0 {
-        return (Rule::Untold, None);
+        return (Packed::new(Rule::Untold), None);
     }
     let key = address | u64::from(exact) << 47 | (1 + generation % GENERATIONS) << GENERATION_SHIFT;
     match look_up(key) {
-        Some(rule) => (rule.rule(), None),
+        Some(rule) => (rule, None),
         None => work_out(address, key),
     }
 }
@@ -129,16 +129,16 @@ fn look_up(key: u64) -> Option<Packed> {
 }
 
 /// As [`rule_at`], worked out anew: to check what was kept.
-pub fn anew(address: u64, exact: bool, generation: u64) -> (Rule, Option<Module>) {
-    let rule = if address & !ADDRESS != 0 { Rule::Untold } else { work_out(address, 0).0 };
+pub fn anew(address: u64, exact: bool, generation: u64) -> (Packed, Option<Module>) {
     let _ = (exact, generation);
-    (rule, None)
+    let is_untold = address & !ADDRESS != 0;
+    (if is_untold { Packed::new(Rule::Untold) } else { work_out(address, 0).0 }, None)
 }
 
 /// Works a rule out, and keeps it by its key (0: not).
 #[cold]
 #[inline(never)]
-fn work_out(address: u64, key: u64) -> (Rule, Option<Module>) {
+fn work_out(address: u64, key: u64) -> (Packed, Option<Module>) {
     let module = modules::find(address);
     let (mut rule, special) = match &module {
         Some(module) if let Some(part) = module.part_with_tables() => {
@@ -160,7 +160,7 @@ fn work_out(address: u64, key: u64) -> (Rule, Option<Module>) {
         // Only a place can be handed on. Very rare, and the next walk has another try.
         rule = Rule::Cut;
     }
-    (Packed::new(rule).rule(), module)
+    (Packed::new(rule), module)
 }
 
 /// The place of a special rule. With `WRITER` taken.

@@ -10,7 +10,7 @@ use super::Caller;
 use super::list::{BY_RBP, EXACT, FRAME, Load, RBP};
 use super::memory::Range;
 use super::modules::Module;
-use super::rule::{self, Base, Place, Rule, Saved, Special};
+use super::rule::{Base, Packed, Place, Plain, Rule, Saved, Special};
 use super::rules;
 
 /// Most bytes of a frame that was found by its frame pointer alone.
@@ -33,199 +33,207 @@ pub enum Ended {
 
 /// Who listens to a walk.
 pub trait Walker {
-    /// A frame: the load of its address, that of its frame pointer if it was saved, and of what its CFA took.
-    /// `rbp` is the frame pointer there. False ends the walk.
-    fn frame(&mut self, step: &Step) -> bool;
+    /// The next load: what a CFA took, a frame's address, or the frame pointer saved in it. False ends the walk.
+    fn load(&mut self, load: Load) -> bool;
+    /// The frame of the loads since the last one: its address, and the frame pointer there. False ends the walk.
+    fn frame(&mut self, frame: Load, rbp: Option<u64>) -> bool;
     /// The rule of an address was worked out by the tables of `module`.
     fn module(&mut self, module: &Module);
     /// A frame was found by another register than the stack and frame pointer: the list does not decide about the stack.
     fn by_other(&mut self);
 }
 
-/// A frame as it was found.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// What the CFA was loaded from, where it was.
-    pub cfa: Option<Load>,
-    /// The address.
-    pub frame: Load,
-    /// The saved frame pointer.
-    pub saved: Option<Load>,
-    /// The frame pointer in the frame.
-    pub rbp: Option<u64>,
-}
-
 /// Where a walk is.
-struct At<'a> {
+struct At<'a, W> {
     rip: u64,
     exact: bool,
-    rsp: u64,
-    /// None where it is lost.
-    rbp: Option<u64>,
-    rbx: Option<u64>,
+    /// By the number of a [`Base`].
+    registers: [u64; 4],
+    /// Bits of registers whose values are lost.
+    lost: u8,
     signals: u32,
     range: &'a mut Range,
+    walker: &'a mut W,
 }
 
-/// Where rules come from: [`rules::rule_at`], or [`rules::anew`] to check it.
-pub type Rules = fn(u64, bool, u64) -> (Rule, Option<Module>);
-
-/// Walks from the caller of a hook. `range` belongs to the thread.
-#[inline]
-pub fn walk(
+/// Walks from the caller of a hook by the rules of a generation: [`rules::rule_at`], or [`rules::anew`] to check it. `range`
+/// belongs to the thread.
+#[inline(always)]
+pub fn walk<W: Walker>(
     caller: &Caller,
-    (rule_at, generation): (Rules, u64),
+    (rule_at, generation): (impl Fn(u64, bool, u64) -> (Packed, Option<Module>), u64),
     range: &mut Range,
-    walker: &mut impl Walker,
+    walker: &mut W,
 ) -> Ended {
     range.enter(caller.slot);
     let Some(rip) = range.word(caller.slot) else { return Ended::Cut };
-    let (rbp, rbx) = (Some(caller.rbp), Some(caller.rbx));
-    let rsp = caller.slot + 8;
-    let mut at = At { rip, exact: false, rsp, rbp, rbx, signals: 0, range };
-    let top = Load { place: caller.slot | FRAME, word: rip };
-    if !walker.frame(&Step { cfa: None, frame: top, saved: None, rbp }) {
+    let registers = [caller.slot + 8, caller.rbp, caller.rbx, 0];
+    let mut at = At { rip, exact: false, registers, lost: 0, signals: 0, range, walker };
+    let mut frame = Load { place: caller.slot | FRAME, word: rip };
+    if !at.walker.load(frame) {
         return Ended::Stopped;
     }
-    loop {
+    while at.walker.frame(frame, at.base(Base::Rbp)) {
         // A call is the last thing before its return address, so that is looked up which lies before.
-        let address = at.rip - u64::from(!at.exact);
-        let (rule, module) = rule_at(address, at.exact, generation);
+        let (rule, module) = rule_at(at.rip - u64::from(!at.exact), at.exact, generation);
         if let Some(module) = module {
-            walker.module(&module);
+            at.walker.module(&module);
         }
-        let step = match rule {
-            Rule::End => return Ended::Whole,
-            Rule::Cut => None,
-            Rule::Plain { base, cfa, rbp, rbx } => at.plain(base, cfa, rbp, rbx),
-            Rule::Untold => at.untold(),
-            Rule::Special(place) => rules::special(place).and_then(|special| at.special(&special)),
+        let step = match rule.plain() {
+            Some(plain) => at.plain(plain),
+            None => at.other(rule.rule()),
         };
-        let Some(step) = step else { return Ended::Cut };
-        if by_rbx(rule) {
-            walker.by_other();
-        }
-        if at.rip == 0 {
-            return Ended::Whole;
-        }
-        if at.rip < LOWEST_CODE {
-            return Ended::Cut;
-        }
-        if !walker.frame(&step) {
-            return Ended::Stopped;
-        }
+        frame = match step {
+            Ok(frame) => frame,
+            Err(ended) => return ended,
+        };
     }
+    Ended::Stopped
 }
 
-fn by_rbx(rule: Rule) -> bool {
-    let loads = |place: &Place| matches!(place, Place::Load(load) if load.base == Base::Rbx);
-    match rule {
-        Rule::Plain { base, .. } => base == Base::Rbx,
-        Rule::Special(place) => rules::special(place).is_some_and(|special| {
-            special.cfa.base == Base::Rbx || [special.rip, special.rbp].iter().any(loads)
-        }),
-        _ => false,
-    }
+/// What a frame took besides its address.
+#[derive(Default)]
+struct Taken {
+    /// What the CFA was loaded from.
+    cfa: Option<Load>,
+    /// The frame pointer that was saved.
+    rbp: Option<Load>,
+    /// By another register than the stack and frame pointer.
+    by_other: bool,
 }
 
-impl At<'_> {
+impl<W: Walker> At<'_, W> {
+    #[inline(always)]
     fn base(&self, base: Base) -> Option<u64> {
-        match base {
-            Base::Rsp => Some(self.rsp),
-            Base::Rbp => self.rbp,
-            Base::Rbx => self.rbx,
+        (self.lost >> base as u8 & 1 == 0).then_some(self.registers[base as usize])
+    }
+
+    #[inline(always)]
+    fn set(&mut self, base: Base, value: Option<u64>) {
+        match value {
+            Some(value) => {
+                self.registers[base as usize] = value;
+                self.lost &= !(1 << base as u8);
+            }
+            None => self.lost |= 1 << base as u8,
         }
     }
 
-    fn load(&mut self, at: u64, flags: u64) -> Option<Load> {
-        Some(Load { place: at | flags, word: self.range.word(at)? })
+    #[inline(always)]
+    fn load(&mut self, at: u64, flags: u64) -> Result<Load, Ended> {
+        let word = self.range.word(at).ok_or(Ended::Cut)?;
+        Ok(Load { place: at | flags, word })
     }
 
-    #[inline]
-    fn plain(&mut self, base: Base, cfa: i64, rbp: Saved, rbx: Saved) -> Option<Step> {
+    /// Goes on to the frame that was found, whose caller's stack pointer is `rsp`, and hands its loads on.
+    #[inline(always)]
+    fn arrive(&mut self, frame: Load, rsp: u64, taken: &Taken) -> Result<Load, Ended> {
+        if taken.by_other {
+            self.walker.by_other();
+        }
+        if frame.word < LOWEST_CODE {
+            return Err(if frame.word == 0 { Ended::Whole } else { Ended::Cut });
+        }
+        if let Some(saved) = taken.rbp {
+            self.set(Base::Rbp, Some(saved.word));
+        }
+        self.registers[Base::Rsp as usize] = rsp;
+        (self.rip, self.exact) = (frame.word, frame.is(EXACT));
+        let goes_on = taken.cfa.is_none_or(|load| self.walker.load(load))
+            && self.walker.load(frame)
+            && taken.rbp.is_none_or(|load| self.walker.load(load));
+        if goes_on { Ok(frame) } else { Err(Ended::Stopped) }
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, rule: Plain) -> Result<Load, Ended> {
+        let base = rule.base();
         let by = if base == Base::Rbp { BY_RBP } else { 0 };
-        let cfa = self.base(base)?.checked_add_signed(cfa)?;
-        if cfa <= self.rsp {
-            return None;
+        // A sum that runs over is below the stack pointer, or can't be read.
+        let cfa = self.base(base).ok_or(Ended::Cut)?.wrapping_add_signed(rule.cfa());
+        if cfa <= self.registers[Base::Rsp as usize] {
+            return Err(Ended::Cut);
         }
         let frame = self.load(cfa - 8, FRAME | by)?;
-        let saved = self.leave(cfa, rbp, rbx)?;
-        (self.rip, self.exact, self.rsp) = (frame.word, false, cfa);
-        Some(Step { cfa: None, frame, saved, rbp: self.rbp })
-    }
-
-    /// Takes the registers that are saved relative to the CFA.
-    #[inline]
-    fn leave(&mut self, cfa: u64, rbp: Saved, rbx: Saved) -> Option<Option<Load>> {
-        match rbx {
-            Saved::Same => {}
-            Saved::At(offset) => self.rbx = self.range.word(cfa.checked_add_signed(offset)?),
-            Saved::Lost => self.rbx = None,
-        }
-        Some(match rbp {
+        let rbp = match rule.rbp() {
             Saved::Same => None,
-            Saved::At(offset) => {
-                let load = self.load(cfa.checked_add_signed(offset)?, RBP)?;
-                self.rbp = Some(load.word);
-                Some(load)
-            }
+            Saved::At(offset) => Some(self.load(cfa.wrapping_add_signed(offset), RBP)?),
             Saved::Lost => {
-                self.rbp = None;
+                self.set(Base::Rbp, None);
                 None
             }
-        })
+        };
+        match rule.rbx() {
+            Saved::Same => {}
+            Saved::At(offset) => {
+                let word = self.range.word(cfa.wrapping_add_signed(offset));
+                self.set(Base::Rbx, word);
+            }
+            Saved::Lost => self.set(Base::Rbx, None),
+        }
+        self.arrive(frame, cfa, &Taken { cfa: None, rbp, by_other: base == Base::Rbx })
+    }
+
+    #[inline(never)]
+    fn other(&mut self, rule: Rule) -> Result<Load, Ended> {
+        match rule {
+            Rule::End => Err(Ended::Whole),
+            Rule::Untold => self.untold(),
+            Rule::Special(place) => {
+                self.special(&rules::special(place).ok_or(Ended::Cut)?).unwrap_or(Err(Ended::Cut))
+            }
+            Rule::Cut | Rule::Plain { .. } => Err(Ended::Cut),
+        }
     }
 
     /// Follows the frame pointer.
-    fn untold(&mut self) -> Option<Step> {
-        let rbp = self.rbp.filter(|&rbp| rbp >= self.rsp && rbp - self.rsp < LARGEST_UNTOLD)?;
+    fn untold(&mut self) -> Result<Load, Ended> {
+        let rsp = self.registers[Base::Rsp as usize];
+        let can_be = |rbp: &u64| *rbp >= rsp && rbp - rsp < LARGEST_UNTOLD;
+        let rbp = self.base(Base::Rbp).filter(can_be).ok_or(Ended::Cut)?;
         let saved = self.load(rbp, RBP)?;
-        let frame = self.load(rbp.checked_add(8)?, FRAME | BY_RBP)?;
-        (self.rip, self.exact) = (frame.word, false);
-        (self.rsp, self.rbp, self.rbx) = (rbp + 16, Some(saved.word), None);
-        Some(Step { cfa: None, frame, saved: Some(saved), rbp: self.rbp })
+        let frame = self.load(rbp + 8, FRAME | BY_RBP)?;
+        self.set(Base::Rbx, None);
+        self.arrive(frame, rbp + 16, &Taken { rbp: Some(saved), ..Taken::default() })
     }
 
-    fn special(&mut self, rule: &Special) -> Option<Step> {
-        let by_rbp = rule.cfa.base == Base::Rbp
-            || [rule.rip, rule.rbp]
-                .iter()
-                .any(|place| matches!(place, Place::Load(rule::Load { base: Base::Rbp, .. })));
-        let by = if by_rbp { BY_RBP } else { 0 };
+    /// None where it can't be followed.
+    fn special(&mut self, rule: &Special) -> Option<Result<Load, Ended>> {
+        let by = |base| {
+            let loads = |place: &Place| matches!(place, Place::Load(load) if load.base == base);
+            rule.cfa.base == base || [rule.rip, rule.rbp].iter().any(loads)
+        };
+        let mut taken = Taken { by_other: by(Base::Rbx), ..Taken::default() };
         let mut cfa = self.base(rule.cfa.base)?.checked_add_signed(rule.cfa.offset)?;
-        let mut taken = None;
         if rule.loads {
-            let load = self.load(cfa, 0)?;
-            (cfa, taken) = (load.word, Some(load));
+            let load = self.load(cfa, 0).ok()?;
+            (cfa, taken.cfa) = (load.word, Some(load));
         }
         let cfa = cfa.checked_add_signed(rule.beyond)?;
         self.signals += u32::from(rule.signal);
         // A signal's frame may lie on another stack than what it interrupted.
-        if (cfa <= self.rsp && !rule.signal) || self.signals > MOST_SIGNALS {
+        let is_further_out = cfa > self.registers[Base::Rsp as usize];
+        if !(is_further_out || rule.signal) || self.signals > MOST_SIGNALS {
             return None;
         }
+        let by_rbp = if by(Base::Rbp) { BY_RBP } else { 0 };
         let exact = if rule.signal { EXACT } else { 0 };
-        let rip = self.place(rule.rip, cfa)??;
-        let frame = self.load(rip, FRAME | by | exact)?;
-        let rbp = self.place(rule.rbp, cfa)?;
-        let rbx = self.place(rule.rbx, cfa)?;
-        let saved = match rbp {
-            Some(at) => Some(self.load(at, RBP)?),
+        let frame = self.load(self.place(rule.rip, cfa)??, FRAME | by_rbp | exact).ok()?;
+        let (rbp, rbx) = (self.place(rule.rbp, cfa)?, self.place(rule.rbx, cfa)?);
+        taken.rbp = match rbp {
+            Some(at) => Some(self.load(at, RBP).ok()?),
             None => None,
         };
         if let Some(at) = rbx {
-            self.rbx = self.range.word(at);
+            let word = self.range.word(at);
+            self.set(Base::Rbx, word);
         }
-        if rule.rbx == Place::Saved(Saved::Lost) {
-            self.rbx = None;
+        for (place, base) in [(rule.rbp, Base::Rbp), (rule.rbx, Base::Rbx)] {
+            if place == Place::Saved(Saved::Lost) {
+                self.set(base, None);
+            }
         }
-        if let Some(saved) = saved {
-            self.rbp = Some(saved.word);
-        } else if rule.rbp == Place::Saved(Saved::Lost) {
-            self.rbp = None;
-        }
-        (self.rip, self.exact, self.rsp) = (frame.word, rule.signal, cfa);
-        Some(Step { cfa: taken, frame, saved, rbp: self.rbp })
+        Some(self.arrive(frame, cfa, &taken))
     }
 
     /// The address that a register is loaded from; the inner None: it is not.
@@ -254,8 +262,12 @@ impl<I: Iterator<Item = u64>> Comparison<I> {
 }
 
 impl<I: Iterator<Item = u64>> Walker for Comparison<I> {
-    fn frame(&mut self, step: &Step) -> bool {
-        self.differs = self.frames.next() != Some(step.frame.told());
+    fn load(&mut self, _: Load) -> bool {
+        true
+    }
+
+    fn frame(&mut self, frame: Load, _: Option<u64>) -> bool {
+        self.differs = self.frames.next() != Some(frame.told());
         !self.differs
     }
 

@@ -274,7 +274,7 @@ fn tell_new(thread: &mut Thread, told: &Told<'_>, put: fn(&mut Thread, Packed) -
     }
     let head = Stack::New {
         keep: told.keep as u32,
-        push: list::frames(told.new).count() as u32,
+        push: told.push as u32,
         entry: told.entry.map_or(NO_ENTRY, |entry| entry as u32),
         cut: told.cut,
     };
@@ -286,6 +286,8 @@ fn tell_new(thread: &mut Thread, told: &Told<'_>, put: fn(&mut Thread, Packed) -
     goes_on
 }
 
+#[cold]
+#[inline(never)]
 fn tell_module(thread: &mut Thread, module: &Module, put: fn(&mut Thread, Packed) -> bool) -> bool {
     let (mut room, mut own) = ([0; 512], [0; 512]);
     // SAFETY: the module's code stands on this thread's stack.
