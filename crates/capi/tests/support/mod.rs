@@ -18,10 +18,13 @@ pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The library, built as it ships.
+/// The library, built as it ships; or the one that `TESTED_LIBRARY` names, to see what another does (CONTRIBUTING).
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| freehold_testkit::preload_library(&folder()))
+    LIBRARY.get_or_init(|| match std::env::var_os("TESTED_LIBRARY") {
+        Some(other) => other.into(),
+        None => freehold_testkit::preload_library(&folder()),
+    })
 }
 
 /// Compiles a program of `tests/programs`.
