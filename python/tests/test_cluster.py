@@ -448,8 +448,9 @@ def test_one_trace_at_a_time_is_measured_on_a_machine(machines, traces, tmp_path
     computed = [(span["start"], span["stop"]) for task in stream.data for span in task["startstops"] if span["action"] == "compute"]
     computed.sort()
     assert len(computed) == len(paths) and len({task["worker"] for task in stream.data}) == 1
-    # Dask moves a worker's times by what it thinks its clock is wrong by, which it measures again and again.
-    clock = 0.010
+    # Dask moves a worker's times by what it thinks its clock is wrong by, which it measures again and again: by 28 ms on a busy
+    # machine. Two that run at once share most of the shorter one's time.
+    clock = sorted(stop - start for start, stop in computed)[-2] / 4
     assert all(before[1] - clock <= after[0] for before, after in zip(computed, computed[1:])), computed
 
 
