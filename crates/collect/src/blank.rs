@@ -8,7 +8,7 @@
 
 use crate::smaps::Row;
 use crate::spool::facts::{FactReader, FactWriter};
-use crate::zeroes::in_turn;
+use crate::zeroes::{in_turn, read};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -75,16 +75,6 @@ fn is_present(map: &File, address: u64) -> bool {
     let mut entry = [0; ENTRY as usize];
     let found = map.read_exact_at(&mut entry, address / PAGE * ENTRY);
     found.is_ok() && u64::from_ne_bytes(entry) & PRESENT != 0
-}
-
-/// Copies a page of the process.
-fn read(pid: i32, at: u64, to: &mut [u8]) -> bool {
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let remote = libc::iovec { iov_base: at as *mut _, iov_len: to.len() };
-    // SAFETY: `local` is `to`, which is borrowed for writing; the kernel checks the other process's addresses.
-    let copied =
-        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    copied == to.len() as isize
 }
 
 /// Adds the pages to a fact.

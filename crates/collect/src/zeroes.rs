@@ -80,8 +80,8 @@ fn is_present(map: &File, at: u64) -> bool {
         })
 }
 
-/// Copies a huge page of the process.
-fn read(pid: i32, at: u64, to: &mut [u8]) -> bool {
+/// Copies memory of the process.
+pub fn read(pid: i32, at: u64, to: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: at as *mut _, iov_len: to.len() };
     // SAFETY: `local` is `to`, which is borrowed for writing; the kernel checks the other process's addresses.

@@ -15,6 +15,7 @@
 mod json;
 mod metrics;
 pub mod page;
+mod plain;
 pub mod profile;
 mod text;
 mod xml;

@@ -9,9 +9,9 @@
 //! how they are laid out, and the reader counts them itself (`malloc::census`). So a process that
 //! nobody looks at pays nothing for being looked at.
 
+use super::plain::{Plain, read};
 use super::{Counts, HeapReport, Name};
 use crate::malloc::census::{Census, Layout, Peek, Roots};
-use core::mem::{MaybeUninit, size_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The first bytes of a page.
@@ -152,23 +152,12 @@ impl Default for Page {
 /// Types that are plain words: any bytes are one.
 ///
 /// # Safety
-/// Every bit pattern is valid.
-unsafe trait Plain {}
 // SAFETY: integers, and atomics of them.
 unsafe impl Plain for Page {}
 // SAFETY: as above; a name's length is checked when it is used.
 unsafe impl Plain for Entry {}
 // SAFETY: as above.
 unsafe impl Plain for Counts {}
-
-fn read<T: Plain>(peek: &impl Peek, address: usize) -> Option<T> {
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the bytes are the value's, zeroed, and we hold them alone.
-    let bytes =
-        unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
-    // SAFETY: any bytes are a value.
-    peek.peek(address, bytes).then(|| unsafe { value.assume_init() })
-}
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ mod pprof;
 pub use build_id::{Digits, build_id};
 pub use pprof::{Facts, Mappings, Range, Writer};
 
+use super::plain::{Plain, read};
 use crate::malloc::census::Peek;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -296,25 +297,12 @@ impl<'a, P: Peek> Tables<'a, P> {
 /// Types that are plain numbers: any bytes are one.
 ///
 /// # Safety
-/// Every bit pattern is valid.
-unsafe trait Plain {}
 // SAFETY: numbers.
 unsafe impl Plain for Page {}
 // SAFETY: numbers.
 unsafe impl Plain for Site {}
 // SAFETY: numbers.
 unsafe impl Plain for Live {}
-// SAFETY: a number.
-unsafe impl Plain for usize {}
-
-fn read<T: Plain>(peek: &impl Peek, address: usize) -> Option<T> {
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the bytes are the value's, zeroed, and we hold them alone.
-    let bytes =
-        unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
-    // SAFETY: any bytes are a value.
-    peek.peek(address, bytes).then(|| unsafe { value.assume_init() })
-}
 
 #[cfg(test)]
 mod tests;
