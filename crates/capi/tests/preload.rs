@@ -89,27 +89,6 @@ fn mallinfo_tells_of_free_and_of_large_blocks() {
     support::assert_passed("figures.c", &support::run(&program, &[], &still));
 }
 
-fn misuse_is_named_and_stops_the_program() {
-    let program = compile("misuse.c");
-    for (kind, message) in [
-        ("double", "double free"),
-        ("double-other-thread", "double free"),
-        // Its slab may be gone by then.
-        ("double-purged", "free"),
-        ("stack", "not a block"),
-        ("null-page", "not a block"),
-        ("large-twice", "not a block"),
-        ("large-interior", "not a block"),
-        ("large-later-unit", "not a block"),
-        ("interior", "no block starts at"),
-    ] {
-        let output = support::run(&program, &[kind], &[]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{kind}: went unnoticed");
-        assert!(said.contains(message) && said.lines().count() == 1, "{kind}: {said:?}");
-    }
-}
-
 fn memory_that_was_never_written_may_be_copied() {
     let program = compile("unwritten.c");
     support::assert_passed("unwritten.c", &support::run(&program, &[], &[]));
@@ -194,7 +173,6 @@ freehold_testkit::trials! {
     a_limit_refuses_instead_of_killing,
     a_library_loaded_late_finds_its_thread_local_word,
     mallinfo_tells_of_free_and_of_large_blocks,
-    misuse_is_named_and_stops_the_program,
     functions_in_front_of_the_c_library_may_allocate,
     a_bad_option_is_a_warning,
     memory_that_was_never_written_may_be_copied,

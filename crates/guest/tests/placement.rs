@@ -24,7 +24,8 @@ fn tests_side_by_side_get_one_program_that_nobody_writes_any_more() {
         let tests: Vec<_> = (0..6).map(|_| scope.spawn(seen)).collect();
         tests.into_iter().map(|test| test.join().expect("it compiles")).collect()
     });
-    assert!(all.iter().all(|one| *one == all[0]), "written {:?}", all.iter().map(|one| one.0));
+    let written: Vec<_> = all.iter().map(|one| one.0).collect();
+    assert!(all.iter().all(|one| *one == all[0]), "written {written:?}");
     let late = std::fs::metadata(&all[0].2).and_then(|found| found.modified());
     assert_eq!(late.expect("it is there"), all[0].0);
 }

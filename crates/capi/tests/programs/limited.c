@@ -1,4 +1,5 @@
-/* 256 MiB of address space: requests beyond it are refused, and the heap lives on. 20 and 16 MiB: it begins at all. */
+/* 256 MiB of address space or of data: requests beyond it are refused, and the heap lives on. 20 and 16 MiB: it begins at
+ * all. The limit on data binds also if the program sets it when it has a heap. */
 #include "check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,11 @@ static void begin(void) {
 }
 
 /* The limit is for the program that comes, before its first allocation. */
-static void run(const char *program, const char *what, rlim_t bytes) {
+static void run(const char *program, const char *what, int resource, rlim_t bytes) {
     pid_t child = fork();
     if (child == 0) {
         struct rlimit limit = {bytes, bytes};
-        if (!setrlimit(RLIMIT_AS, &limit)) execl(program, program, what, (char *)0);
+        if (!setrlimit(resource, &limit)) execl(program, program, what, (char *)0);
         _exit(9);
     }
     int status = 0;
@@ -43,8 +44,13 @@ int main(int argc, char **argv) {
         else fill();
         return broken != 0;
     }
-    run(argv[0], "limited", 256u << 20);
-    run(argv[0], "begin", 20u << 20);
-    run(argv[0], "begin", 16u << 20);
+    run(argv[0], "limited", RLIMIT_AS, 256u << 20);
+    run(argv[0], "limited", RLIMIT_DATA, 256u << 20);
+    run(argv[0], "begin", RLIMIT_AS, 20u << 20);
+    run(argv[0], "begin", RLIMIT_AS, 16u << 20);
+    CHECK(malloc(1000));
+    struct rlimit limit = {256u << 20, 256u << 20};
+    CHECK(!setrlimit(RLIMIT_DATA, &limit));
+    fill();
     return broken != 0;
 }

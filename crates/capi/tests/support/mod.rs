@@ -8,6 +8,7 @@ pub mod core_file;
 #[allow(dead_code, reason = "of the tests that watch only")]
 pub mod pprof;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -67,6 +68,23 @@ pub fn run(program: &Path, arguments: &[&str], options: &[(&str, &str)]) -> Outp
         .envs(options.iter().copied())
         .output()
         .expect("what was compiled runs")
+}
+
+/// What is wrong, if anything, when the program does something wrong: it must be stopped by one line of ours, which
+/// holds `message`.
+pub fn unnoticed(
+    program: &Path,
+    kind: &str,
+    message: &str,
+    options: &[(&str, &str)],
+) -> Option<String> {
+    let output = run(program, &[kind], options);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_line =
+        said.starts_with("freehold: ") && said.lines().count() == 1 && said.ends_with('\n');
+    let is_named = is_line && said.contains(message);
+    let is_stopped = output.status.signal() == Some(libc::SIGABRT);
+    (!is_named || !is_stopped).then(|| format!("{kind}: {}, {said:?}", output.status))
 }
 
 /// Fails, with all that it said, unless the program succeeded.

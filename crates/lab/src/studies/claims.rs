@@ -28,10 +28,7 @@ pub fn near(basis: Basis, published: f64, (low, high): (f64, f64)) -> Class {
     let (middle, half_width) = ((low + high) / 2.0, (high - low) / 2.0);
     let limits = (published - NEAR * published.abs(), published + NEAR * published.abs());
     let ours = Ours { value: middle, half_width: Some(half_width) };
-    match basis {
-        Basis::Fitted => Class::of_fit(ours, limits),
-        _ => Class::of(basis, ours, limits),
-    }
+    Class::of(basis, ours, limits)
 }
 
 /// A section with all of them: a table, in which the verdict stands beside the claim, where a phone shows it, and below it

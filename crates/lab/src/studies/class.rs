@@ -63,10 +63,13 @@ pub enum Class {
 }
 
 impl Class {
-    /// Of a figure, where `least` to `most` is near enough.
+    /// Of a figure, where `least` to `most` is near enough. One that was fitted fails once all of its interval lies outside.
     pub fn of(basis: Basis, ours: Ours, (least, most): (f64, f64)) -> Class {
         match (basis, ours.half_width) {
-            (Basis::Fitted, _) => Class::Fitted,
+            (Basis::Fitted, _) => match Class::of(Basis::Predicted, ours, (least, most)) {
+                Class::Fails => Class::Fails,
+                _ => Class::Fitted,
+            },
             (Basis::Computed, _) => Class::Computed,
             (Basis::Predicted, None) => Class::Undecidable,
             (Basis::Predicted, Some(half_width)) => {
@@ -79,15 +82,6 @@ impl Class {
                     Class::Undecidable
                 }
             }
-        }
-    }
-
-    /// Of a figure by which a setting was chosen: fitted while it comes out, and failed once all of its interval lies
-    /// outside of `limits`.
-    pub fn of_fit(ours: Ours, limits: (f64, f64)) -> Class {
-        match Class::of(Basis::Predicted, ours, limits) {
-            Class::Fails => Class::Fails,
-            _ => Class::Fitted,
         }
     }
 
@@ -111,7 +105,7 @@ impl Class {
         match self {
             Class::Fitted => "fitted",
             Class::Holds => "predicted: holds",
-            Class::Fails => "predicted: fails",
+            Class::Fails => "fails",
             Class::Undecidable => "undecidable",
             Class::Computed => "computed",
         }
@@ -169,7 +163,8 @@ mod tests {
     #[test]
     fn a_fit_that_is_lost_fails() {
         let of = |value, half_width| {
-            Class::of_fit(Ours { value, half_width: Some(half_width) }, (0.9, 1.1))
+            let ours = Ours { value, half_width: Some(half_width) };
+            Class::of(Basis::Fitted, ours, (0.9, 1.1))
         };
         assert_eq!([of(1.0, 0.0), of(1.2, 0.2)], [Class::Fitted; 2]);
         assert_eq!(of(1.2, 0.05), Class::Fails);

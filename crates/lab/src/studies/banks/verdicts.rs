@@ -74,7 +74,7 @@ impl Ours {
             Rule::Near(to) => predicted(near(to)),
             Rule::Within(least, most) => predicted((least, most)),
             Rule::Setting => Class::Fitted,
-            Rule::Fitted(to) => Class::of_fit(Value::from(summary), near(to)),
+            Rule::Fitted(to) => Class::of(Basis::Fitted, Value::from(summary), near(to)),
             Rule::Computed => Class::Computed,
             Rule::Unknown => Class::Undecidable,
         };

@@ -67,7 +67,7 @@ fn target(out: &mut String, results: &Results, command: &str) {
     let rows: Vec<Vec<Cell>> = results.traces.iter().map(row).collect();
     let heads = ["program".to_owned(), "verdict".to_owned(), format!("{of} at most {rival}")];
     let lead = "By four measures on each program. Fitted: the policy was chosen on these programs, and nothing that it reaches on \
-                them is counted. A prediction holds where all of the 95 % interval of the difference is zero or less, fails where all of it is \
+                them is counted; what it misses there fails. A prediction holds where all of the 95 % interval of the difference is zero or less, fails where all of it is \
                 above, and is undecidable else, or with a single recording.";
     let title = format!("{of} loses at most as much as {rival}");
     let drawing = html::table_of("What was to hold", heads, &rows);
