@@ -8,8 +8,10 @@
 //! loading      dlopen, so that libraries find this malloc
 //! copies       _Fork and pthread_create, for copies of the process
 //! privileges   setuid, seccomp, unshare and the like, before which the purger ends
+//! limits       setrlimit and prlimit of address space
 //! nodes        leaving a node of the machine's memory
 //! realtime     heaps in bounded time on memory of the caller's
+//! call         a system call made here                     next  another library's function of the same name
 //! ```
 //!
 //! The names are exported with the feature `preload` only:
@@ -18,9 +20,11 @@
 //! Invariant: nothing unwinds through here, and start-up asks for one variable of the environment, no more.
 #![no_std]
 
+mod call;
 pub mod copies;
 pub mod heaps;
 pub mod inspect;
+pub mod limits;
 pub mod loading;
 pub mod malloc;
 mod next;

@@ -1,6 +1,7 @@
 //! What libfreehold.so says to programs and people who are wrong: a table of errors, each noticed by one line and an
 //! abort; a table of calls and what the standards answer; a table of options and what is said of them.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use support::{compile, run, unnoticed};

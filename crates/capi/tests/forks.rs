@@ -1,5 +1,6 @@
 //! Forks that have hung allocators: with handlers that allocate, from threads that hold streams, by signal handlers, by hand.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use support::{compile, run};

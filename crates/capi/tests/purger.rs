@@ -1,6 +1,7 @@
 //! The thread that gives memory back stands in nobody's way: it ends with its work, keeps nothing that the program gives up, and
 //! can do next to nothing.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use support::{compile, run};

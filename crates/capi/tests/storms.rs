@@ -3,6 +3,7 @@
 //!
 //! Each program of `programs/storm_*.c` looks at its contents all the way and at its memory afterwards.
 
+#[allow(dead_code, reason = "every test file has all of it, and uses some")]
 mod support;
 
 use support::{compile, library, run};

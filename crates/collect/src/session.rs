@@ -170,6 +170,8 @@ struct Recorded {
     over: Instant,
     looks: u64,
     looking: Duration,
+    /// Processes that could not say that they were there.
+    filtered: u32,
     /// Why storing stopped, if it did.
     error: Option<String>,
 }
@@ -247,7 +249,8 @@ impl Running {
         };
         let looks = self.cost.looks.load(Ordering::Relaxed);
         let looking = Duration::from_nanos(self.cost.ns.load(Ordering::Relaxed));
-        Recorded { ended, processes, known, ran, over, looks, looking, error }
+        let filtered = self.doorbell.filtered.load(Ordering::Relaxed);
+        Recorded { ended, processes, known, ran, over, looks, looking, filtered, error }
     }
 }
 
@@ -258,6 +261,12 @@ impl Recorded {
             let program = options.command.first().map_or(OsStr::new(""), |word| word);
             let reason = launch::why_unrecorded(program);
             notes.push(format!("nothing was recorded of {}: {reason}", program.display()));
+        }
+        if self.filtered > 0 {
+            notes.push(format!(
+                "{} forked processes are missing: a filter for system calls (seccomp), set before, might have killed them for asking",
+                self.filtered
+            ));
         }
         if let Some(error) = self.error {
             notes.push(format!("the recording stopped early: {error}"));

@@ -25,10 +25,10 @@ pub unsafe trait Machine {
     /// readable nor writable. Null when there is none.
     fn reserve(&self, len: usize, align: usize) -> *mut u8;
 
-    /// Gives a reservation back, addresses and all.
+    /// Gives a reservation back, or whole pages of one, addresses and all.
     ///
     /// # Safety
-    /// [`Machine::reserve`] returned `at` for `len`, and nothing in it is in use or will be.
+    /// `[at, at + len)` lies within one reservation, and nothing in it is in use or will be.
     unsafe fn release(&self, at: *mut u8, len: usize) {
         let _ = (at, len);
     }

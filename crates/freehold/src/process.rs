@@ -372,6 +372,14 @@ pub fn trim() -> usize {
     bytes
 }
 
+/// Gives back the addresses that all heaps have reserved and do not use: they count against a limit on address space.
+#[cold]
+pub fn cut_reservations() {
+    mend_copy();
+    HEAP.cut_reservations();
+    crate::heaps::with_list(|list| list.each(|private| private.heap.cut_reservations()));
+}
+
 /// The machine's page size in bytes.
 pub fn page_size() -> usize {
     HEAP.machine().page_size()

@@ -55,6 +55,8 @@ pub struct Doorbell {
     pub sleeping: AtomicU32,
     /// Counts up while the drain is alive, at least ten times a second.
     pub heartbeat: AtomicU32,
+    /// Processes that are not recorded because one that they were forked from has set a filter for system calls.
+    pub filtered: AtomicU32,
 }
 
 /// Bytes of the doorbell.

@@ -17,6 +17,8 @@ const LARGEST: usize = 16 << 20;
 struct Reservation {
     at: usize,
     len: usize,
+    /// What was given back of it.
+    gone: BTreeSet<usize>,
     /// The allocation that it lies in.
     whole: *mut u8,
     layout: Layout,
@@ -177,7 +179,10 @@ impl FailingMachine {
     }
 
     fn assert_reserved(&self, at: *mut u8, len: usize) {
-        let inside = |r: &Reservation| r.at <= at.addr() && at.addr() + len <= r.at + r.len;
+        let inside = |r: &Reservation| {
+            let gone = r.gone.range(at.addr()..at.addr() + len).next().is_some();
+            r.at <= at.addr() && at.addr() + len <= r.at + r.len && !gone
+        };
         assert!(self.reservations.borrow().iter().any(inside), "{at:p}+{len} was not reserved");
     }
 }
@@ -212,7 +217,13 @@ unsafe impl Machine for FailingMachine {
         }
         let start = whole.wrapping_add(whole.align_offset(align));
         let at = start.expose_provenance();
-        self.reservations.borrow_mut().push(Reservation { at, len, whole, layout });
+        self.reservations.borrow_mut().push(Reservation {
+            at,
+            len,
+            gone: BTreeSet::new(),
+            whole,
+            layout,
+        });
         start
     }
 
@@ -265,14 +276,19 @@ unsafe impl Machine for FailingMachine {
     }
 
     unsafe fn release(&self, at: *mut u8, len: usize) {
+        self.assert_reserved(at, len);
         let mut reservations = self.reservations.borrow_mut();
-        let found = reservations.iter().position(|it| (it.at, it.len) == (at.addr(), len));
-        let Reservation { whole, layout, .. } =
-            reservations.swap_remove(found.expect("a reservation"));
+        let holds = |it: &Reservation| (it.at..it.at + it.len).contains(&at.addr());
+        let found = reservations.iter().position(holds).expect("a reservation");
+        let reservation = &mut reservations[found];
+        reservation.gone.extend(self.pages(at, len));
         self.committed.borrow_mut().retain(|page| !(at.addr()..at.addr() + len).contains(page));
         self.dumped.borrow_mut().retain(|page| !(at.addr()..at.addr() + len).contains(page));
-        // SAFETY: allocated by `reserve` with this layout; the caller says that nothing in it is in use.
-        unsafe { dealloc(whole, layout) };
+        if reservation.gone.len() * self.page == reservation.len {
+            let Reservation { whole, layout, .. } = reservations.swap_remove(found);
+            // SAFETY: allocated by `reserve` with this layout; the caller says that nothing in it is in use.
+            unsafe { dealloc(whole, layout) };
+        }
     }
 
     unsafe fn relocate(&self, from: *mut u8, to: *mut u8, len: usize) -> bool {

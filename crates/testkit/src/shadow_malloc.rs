@@ -217,6 +217,10 @@ impl<'a, M: Machine> ShadowMalloc<'a, M> {
                 heap.purge(at_once);
                 Ok(())
             }
+            Call::Cut => {
+                heap.cut_reservations();
+                Ok(())
+            }
         }
     }
 

@@ -37,18 +37,22 @@ fn size(random: &mut Random) -> usize {
     }
 }
 
-/// A long block that cannot grow where it lies: its pages move, or, where the machine refuses, it is copied or stays.
+/// Long blocks that cannot all grow where they lie: pages move, or, where the machine refuses, blocks are copied or stay.
 fn grow_long(heap: &NodeHeap<FailingMachine>, cache: &Cache, what: &str) -> Vec<Held> {
-    const LENS: [usize; 3] = [1_500_000, 70_000, 2_700_000];
-    let allocate = |len| Some(heap.allocate(cache, len)).filter(|block| !block.is_null());
-    let Some(block) = allocate(LENS[0]) else { return Vec::new() };
-    let mut held = vec![fill((block, LENS[0], 1))];
-    held.extend(allocate(LENS[1]).map(|block| fill((block, LENS[1], 2))));
-    // SAFETY: the block is ours.
-    let moved = unsafe { heap.reallocate(cache, block, LENS[2]) }.expect("a block");
-    if !moved.is_null() {
-        assert_filled((moved, LENS[0], 1), what);
-        held[0] = fill((moved, LENS[2], 3));
+    const LENS: [usize; 2] = [1_500_000, 2_700_000];
+    let allocate = |byte| {
+        let block = heap.allocate(cache, LENS[0]);
+        (!block.is_null()).then(|| fill((block, LENS[0], byte)))
+    };
+    let mut held: Vec<Held> = (1..4).filter_map(allocate).collect();
+    for one in &mut held {
+        let &mut (block, len, byte) = one;
+        // SAFETY: the block is ours.
+        let moved = unsafe { heap.reallocate(cache, block, LENS[1]) }.expect("a block");
+        if !moved.is_null() {
+            assert_filled((moved, len, byte), what);
+            *one = fill((moved, LENS[1], byte + 8));
+        }
     }
     held
 }
@@ -68,6 +72,9 @@ fn program(fails_at: Option<usize>, page: usize, operations: usize) -> usize {
         }) else {
             continue;
         };
+        if step % 150 == 149 {
+            heap.cut_reservations();
+        }
         match random.below(10) {
             0..5 => {
                 let len = size(&mut random).max(1);

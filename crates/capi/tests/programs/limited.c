@@ -1,8 +1,11 @@
 /* 256 MiB of address space or of data: requests beyond it are refused, and the heap lives on. 20 and 16 MiB: it begins at
- * all. The limit on data binds also if the program sets it when it has a heap. */
+ * all. Limits bind also if the program sets them when it has a heap. */
+#define _GNU_SOURCE
 #include "check.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +41,29 @@ static void run(const char *program, const char *what, int resource, rlim_t byte
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static void *nothing(void *unused) { return unused; }
+
+/* Limits of address space that the program sets itself, when it has a heap, again and again: they bind, and there is room for
+ * a mapping and a thread. In the end there is no limit again. */
+static void set_addresses(void) {
+    struct rlimit old, none;
+    CHECK(!getrlimit(RLIMIT_AS, &none));
+    for (int i = 0; i < 12; i++) {
+        struct rlimit limit = {256u << 20, none.rlim_max};
+        CHECK(i % 2 ? !setrlimit(RLIMIT_AS, &limit) : !prlimit(getpid(), RLIMIT_AS, &limit, &old));
+        void *mapped = mmap(0, 20 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(mapped != MAP_FAILED && !munmap(mapped, 20 << 20));
+        pthread_t thread;
+        CHECK(!pthread_create(&thread, 0, nothing, 0) && !pthread_join(thread, 0));
+        if (i == 1) fill();
+        CHECK(!setrlimit(RLIMIT_AS, &none));
+        void *more = malloc(300u << 20);
+        CHECK(more);
+        free(more);
+    }
+    CHECK(old.rlim_cur == none.rlim_cur);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         if (!strcmp(argv[1], "begin")) begin();
@@ -50,7 +76,10 @@ int main(int argc, char **argv) {
     run(argv[0], "begin", RLIMIT_AS, 16u << 20);
     CHECK(malloc(1000));
     struct rlimit limit = {256u << 20, 256u << 20};
-    CHECK(!setrlimit(RLIMIT_DATA, &limit));
-    fill();
+    pid_t child = fork();
+    if (child == 0) _exit(setrlimit(RLIMIT_DATA, &limit) || (fill(), broken != 0));
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    set_addresses();
     return broken != 0;
 }

@@ -3,6 +3,7 @@
 
 mod endings;
 mod family;
+mod filters;
 mod forks;
 mod memory;
 mod processes;

@@ -137,10 +137,10 @@ impl Cache {
         self.home.get() == Home::ANYWHERE || unsafe { (*cache).home.get() } == self.home.get()
     }
 
-    /// The tag of the unit that `address` lies in, if that is in the region that this cache knows.
+    /// The tag of the unit that `address` lies in, if a block starts there and that is in the region that this cache knows.
     #[inline(always)]
     pub fn tag_of(&self, address: *mut u8) -> Option<u64> {
-        self.tag_within(address, self.known.get())
+        self.tag_within(address, self.known.get()).filter(|&tag| tag != 0)
     }
 
     /// The same within `reach`: at most `known`.

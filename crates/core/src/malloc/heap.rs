@@ -81,6 +81,14 @@ impl<M: Machine> NodeHeap<M> {
         self.shared.units.reserve_at_most(bytes);
     }
 
+    /// Gives back all addresses that are reserved and not in use, unless a signal came in the middle of a call.
+    #[cold]
+    pub fn cut_reservations(&self) {
+        if !self.is_locked_here() {
+            self.shared.units.cut(self.machine());
+        }
+    }
+
     /// Ends the heap: all its address space goes back to the machine.
     ///
     /// # Safety

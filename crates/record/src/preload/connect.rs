@@ -5,7 +5,7 @@
 
 use super::patience::Patience;
 use super::thread::Thread;
-use super::{next, process, stacks, sys};
+use super::{filtered, next, process, stacks, sys};
 use crate::hello::{
     self, FORK, Hello, IMAGE, KEY_BYTES, LAST, MAGIC, MORE, NAME_BYTES, NOBODY, Welcome,
 };
@@ -128,7 +128,12 @@ fn open_locked(thread: &mut Thread, tick: u64) {
             stacks::obey(welcome.stacks);
             process::begin(welcome.process, welcome.clock);
         }
-        None => process::end(),
+        None => {
+            if let Some(bell) = doorbell().filter(|_| filtered::is_set()) {
+                bell.filtered.fetch_add(1, Ordering::Relaxed);
+            }
+            process::end();
+        }
     }
 }
 
@@ -169,10 +174,15 @@ fn more_locked(thread: &mut Thread) -> bool {
     process::try_take(thread)
 }
 
+/// A socket to the parent, or the error number.
+fn call(address: &Address) -> Result<sys::Descriptor, i32> {
+    if filtered::is_set() { Err(libc::EPERM) } else { sys::connect(address.name()) }
+}
+
 /// One exchange with the parent; the set that it gives is added.
 fn ask(what: u32, number: u32, thread: u32, tick: u64) -> Option<Welcome> {
     let address = address()?;
-    let socket = sys::connect(address.name()).ok()?;
+    let socket = call(address).ok()?;
     sys::set_patience(&socket, ANSWER_SECONDS);
     let question = Hello::new(address.key, what, number, thread, tick);
     let question = Hello { malloc: next::known_malloc(), ..question };
@@ -200,7 +210,7 @@ pub fn last() {
         return;
     }
     let Some(address) = address() else { return };
-    let Ok(socket) = sys::connect(address.name()) else { return };
+    let Ok(socket) = call(address) else { return };
     sys::set_patience(&socket, LAST_SECONDS);
     let number = process::NUMBER.load(Ordering::Relaxed);
     if sys::send(&socket, &Hello::new(address.key, LAST, number, NOBODY, 0).to_bytes()) {
@@ -212,9 +222,9 @@ pub fn last() {
 /// Whether somebody still listens for us.
 pub fn parent_lives() -> bool {
     let Some(address) = address() else { return false };
-    match sys::connect(address.name()) {
+    match call(address) {
         Ok(_) => true,
-        // Out of descriptors or memory says nothing about the parent.
+        // Out of descriptors or memory, or forbidden, says nothing about the parent.
         Err(error) => error != libc::ECONNREFUSED,
     }
 }

@@ -13,7 +13,7 @@
 //!   slow.rs             no ring yet, a full ring (patience.rs), a new epoch, C++ in progress, recording over
 //!         │
 //!   process.rs          the process's ring sets; forgotten by the kernel when it forks
-//!   connect.rs          the talk with the parent, in raw system calls (sys.rs)
+//!   connect.rs          the talk with the parent, in raw system calls (sys.rs), unless the program filters those (filtered.rs)
 //! ```
 //!
 //! Invariants: no hook allocates, panics, unwinds or changes `errno`; whatever goes wrong ends the
@@ -27,6 +27,7 @@ mod stacks;
 
 mod connect;
 mod cxx;
+mod filtered;
 mod hooks;
 mod lifecycle;
 mod maps;

@@ -8,7 +8,7 @@
 //! accessor names; once set it does not change.
 
 use super::{maps, sys, thread};
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_ulong, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -27,19 +27,22 @@ pub type Mremap = unsafe extern "C" fn(*mut c_void, usize, usize, i32, *mut c_vo
 pub type Brk = unsafe extern "C" fn(*mut c_void) -> i32;
 pub type Sbrk = unsafe extern "C" fn(isize) -> *mut c_void;
 pub type Exit = unsafe extern "C" fn(i32) -> !;
+pub type Prctl = unsafe extern "C" fn(i32, c_ulong, c_ulong, c_ulong, c_ulong) -> i32;
 pub type FreeAlignedSized = unsafe extern "C" fn(*mut c_void, usize, usize);
 
 /// One function to be found.
+#[repr(C)]
 pub struct Next {
-    name: &'static CStr,
+    /// First, for functions that jump there.
     found: AtomicPtr<c_void>,
+    name: &'static CStr,
     /// What to use where no other definition exists.
     otherwise: fn() -> *mut c_void,
 }
 
 impl Next {
     pub const fn new(name: &'static CStr, otherwise: fn() -> *mut c_void) -> Next {
-        Next { name, found: AtomicPtr::new(null_mut()), otherwise }
+        Next { found: AtomicPtr::new(null_mut()), name, otherwise }
     }
 
     /// The function; null only where `otherwise` is.
@@ -115,6 +118,9 @@ static MREMAP: Next = Next::new(c"mremap", || maps::mremap_itself as *mut c_void
 static BRK: Next = Next::new(c"brk", || maps::no_break as *mut c_void);
 static SBRK: Next = Next::new(c"sbrk", || maps::no_more_break as *mut c_void);
 static EXIT: Next = Next::new(c"_exit", || maps::exit_itself as *mut c_void);
+static PRCTL: Next = Next::new(c"prctl", required);
+/// `syscall`, which its hook jumps to.
+pub static SYSCALL: Next = Next::new(c"syscall", required);
 static MALLOC: Next = Next::new(c"malloc", required);
 static CALLOC: Next = Next::new(c"calloc", required);
 static REALLOC: Next = Next::new(c"realloc", required);
@@ -168,6 +174,7 @@ accessor! {
     brk: Brk = BRK;
     sbrk: Sbrk = SBRK;
     exit: Exit = EXIT;
+    prctl: Prctl = PRCTL;
 }
 
 /// What answers for usable sizes: [`early_usable`] until the process has begun.
@@ -203,6 +210,10 @@ pub fn find_all() {
     early_usable(null_mut());
     USABLE_NOW.store(USABLE.get(), Ordering::Relaxed);
     for next in [&MALLOC, &CALLOC, &REALLOC, &FREE, &USABLE, &ALIGNED_ALLOC, &POSIX_MEMALIGN] {
+        next.get();
+    }
+    // Before the program changes its root or filters calls.
+    for next in [&PRCTL, &SYSCALL] {
         next.get();
     }
 }

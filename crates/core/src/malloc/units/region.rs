@@ -24,6 +24,7 @@
 //! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `units::table`.
 
 mod bits;
+mod cutting;
 mod dumped;
 mod mending;
 mod part;
@@ -61,7 +62,7 @@ const WORDS_BESIDE: usize = 64;
 /// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist.
 pub struct Region {
     base: AtomicUsize,
-    /// Bytes from `base` to the end of the last committed bank; only grows.
+    /// Bytes from `base` to the end of the last committed bank; grows, until the region is `cut`.
     reach: AtomicUsize,
     /// In front of the base.
     records: Part,
@@ -86,7 +87,7 @@ pub struct Region {
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
-    /// What the machine reserved: from where, how long.
+    /// What the machine reserved: from where, how long. Of a region that was `cut`: nothing.
     reserved: (usize, usize),
 }
 
@@ -203,16 +204,6 @@ impl Region {
         ready
     }
 
-    /// Gives the whole reservation back.
-    ///
-    /// # Safety
-    /// Nobody uses the region, or a block in it, from now on.
-    pub unsafe fn release(&mut self, machine: &impl Machine) {
-        let (start, len) = core::mem::take(&mut self.reserved);
-        // SAFETY: `open` reserved it, and the caller's.
-        unsafe { machine.release(start as *mut u8, len) };
-    }
-
     /// Whose memory it is.
     pub fn home(&self) -> Home {
         self.home
@@ -224,16 +215,18 @@ impl Region {
         self.base.load(Ordering::Acquire)
     }
 
-    /// Bytes from the base within which every unit has a readable tag. Only grows.
+    /// Bytes from the base within which every unit has a readable tag. Where it was once, tags stay readable.
     #[inline]
     pub fn reach(&self) -> usize {
         self.reach.load(Ordering::Acquire)
     }
 
-    /// Whether `address` lies among committed banks (or the metadata before them).
+    /// Whether `address` lies in a committed bank.
     #[inline]
     pub fn contains(&self, address: usize) -> bool {
-        address.wrapping_sub(self.base()) < self.reach()
+        // In this order: who sees the reach sees where banks begin.
+        let reach = self.reach();
+        address.wrapping_sub(self.base() + self.first) < reach.saturating_sub(self.first)
     }
 
     /// The tag of the unit that `address` lies in.

@@ -118,6 +118,18 @@ impl Units {
         });
     }
 
+    /// Gives back all addresses that are reserved and not used ([`Region::cut`]): what is needed later is reserved then. Of a
+    /// heap with many regions nothing goes back: there can be no more than [`MAX_REGIONS`].
+    #[cold]
+    pub fn cut(&self, machine: &impl Machine) {
+        self.with(machine, |regions| {
+            if regions.at(MAX_REGIONS / 2).base() == 0 {
+                let opened = regions.iter_mut().take_while(|region| region.base() != 0);
+                opened.for_each(|region| region.cut(machine));
+            }
+        });
+    }
+
     /// The lock, for a forked child.
     pub fn lock(&self) -> &Lock {
         &self.lock

@@ -57,7 +57,7 @@ impl Region {
     }
 
     /// Where bookkeeping is committed, as (start, length).
-    fn metadata(&self) -> [(usize, usize); 3] {
+    pub(super) fn metadata(&self) -> [(usize, usize); 3] {
         let (records, tags, front) = (self.records, self.tags, self.front);
         [
             (records.start - records.committed, records.committed),
