@@ -137,10 +137,11 @@ impl Cache {
         self.home.get() == Home::ANYWHERE || unsafe { (*cache).home.get() } == self.home.get()
     }
 
-    /// The tag of the unit that `address` lies in, if a block starts there and that is in the region that this cache knows.
+    /// The tag of the unit that `address` lies in, if that is in the region that this cache knows. No tag (0) may also be said of a
+    /// unit of a later region that lies between the parts of that one (`Region::cut`).
     #[inline(always)]
     pub fn tag_of(&self, address: *mut u8) -> Option<u64> {
-        self.tag_within(address, self.known.get()).filter(|&tag| tag != 0)
+        self.tag_within(address, self.known.get())
     }
 
     /// The same within `reach`: at most `known`.

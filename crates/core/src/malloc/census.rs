@@ -29,7 +29,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 5;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -305,28 +305,29 @@ impl<P: Peek> Walk<'_, P> {
         if base == 0 {
             return Some(false);
         }
-        let (first, committed) = (field(of.first)?, field(of.committed)?);
+        let (start, committed) = (field(of.start)?, field(of.committed)?);
         let (states, record) = (field(of.states)?, of.record as usize);
         // What cannot be: more than an address has bits for.
-        if committed > 1 << 26 || first > BANK << 26 {
+        let before = start.wrapping_sub(base);
+        if committed > 1 << 26 || before > BANK << 26 {
             return None;
         }
         census.committed += (committed * BANK) as u64;
         let len = self.layout.state_len.max(1) as usize;
         let mut bytes = [0; BANKS_AT_ONCE * STATE_MAX];
-        for start in (0..committed).step_by(BANKS_AT_ONCE) {
-            let banks = BANKS_AT_ONCE.min(committed - start);
+        for first in (0..committed).step_by(BANKS_AT_ONCE) {
+            let banks = BANKS_AT_ONCE.min(committed - first);
             let bytes = bytes.get_mut(..banks * len)?;
-            if !self.peek.peek(states + start * len, bytes) {
+            if !self.peek.peek(states + first * len, bytes) {
                 return None;
             }
-            for (bank, state) in (start..).zip(bytes.chunks_exact(len)) {
+            for (bank, state) in (first..).zip(bytes.chunks_exact(len)) {
                 let used = read_u32(state, self.layout.state_used);
                 census.held += used.count_ones() as u64 * UNIT as u64;
                 let dirty = read_u32(state, self.layout.state_dirty) & !used;
                 census.dirty += dirty.count_ones() as u64 * UNIT as u64;
                 if used != 0 {
-                    let tags = base + (first / UNIT + bank * BANK_UNITS) * 8;
+                    let tags = base + (before / UNIT + bank * BANK_UNITS) * 8;
                     self.bank(used, tags, base.wrapping_sub((bank + 1) * record), census)?;
                 }
             }

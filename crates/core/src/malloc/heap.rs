@@ -296,13 +296,16 @@ impl<M: Machine> NodeHeap<M> {
     /// As for [`NodeHeap::free`].
     pub unsafe fn free_slow(&self, cache: &Cache, address: *mut u8) -> Result<(), Misuse> {
         let tag = match cache.tag_of(address) {
-            Some(tag) => tag,
-            None => {
+            Some(tag) if tag != 0 => tag,
+            _ => {
                 let (region, tag) = self.shared.tag_at(address.addr())?;
                 self.refresh_for(cache, region, address.addr());
                 tag
             }
         };
+        if tag == 0 {
+            return Err(Misuse::NotABlock);
+        }
         // SAFETY: the caller's, and the tag is that of the unit.
         unsafe { self.free_tagged(cache, address, tag) }.map(|_| ())
     }
@@ -321,7 +324,8 @@ impl<M: Machine> NodeHeap<M> {
         tag: u64,
     ) -> Result<bool, Misuse> {
         let Tag::Slab(owner, class) = Tag::decode(tag) else {
-            return self.free_large(cache, address, tag).map(|()| true);
+            // SAFETY: the caller's.
+            return unsafe { self.free_large(cache, address, tag) }.map(|()| true);
         };
         if !class.starts_at(address.addr() & (UNIT - 1)) {
             return Err(Misuse::NotABlock);
@@ -363,8 +367,16 @@ impl<M: Machine> NodeHeap<M> {
         sparse::check_free(&self.shared, slab, address.addr(), own)
     }
 
+    /// [`NodeHeap::free_tagged`] of what is no block of a slab.
+    ///
+    /// # Safety
+    /// As for that.
     #[inline(never)]
-    fn free_large(&self, cache: &Cache, address: *mut u8, tag: u64) -> Result<(), Misuse> {
+    unsafe fn free_large(&self, cache: &Cache, address: *mut u8, tag: u64) -> Result<(), Misuse> {
+        if tag == 0 {
+            // SAFETY: the caller's.
+            return unsafe { self.free_slow(cache, address) };
+        }
         if Tag::decode(tag) != Tag::Large || !address.addr().is_multiple_of(UNIT) {
             return Err(Misuse::NotABlock);
         }

@@ -62,8 +62,10 @@ const WORDS_BESIDE: usize = 64;
 /// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist.
 pub struct Region {
     base: AtomicUsize,
-    /// Bytes from `base` to the end of the last committed bank; grows, until the region is `cut`.
-    reach: AtomicUsize,
+    /// Where the banks begin.
+    start: usize,
+    /// Bytes of the committed banks; grows, until the region is `cut`.
+    span: AtomicUsize,
     /// In front of the base.
     records: Part,
     tags: Part,
@@ -71,9 +73,7 @@ pub struct Region {
     front: Part,
     /// Where bank states begin; the index ends there.
     states: usize,
-    /// Offset of the first bank from `base`, in bytes.
-    first: usize,
-    /// Banks reserved and banks committed, counted from `first`.
+    /// Banks reserved and banks committed, counted from `start`.
     banks: usize,
     committed: usize,
     /// Banks from here on are not in core files (`dumped`).
@@ -99,8 +99,8 @@ pub struct RegionLayout {
     pub len: u32,
     /// The address of the tags.
     pub base: u32,
-    /// The first bank's offset from the base, in bytes.
-    pub first: u32,
+    /// The address of the first bank.
+    pub start: u32,
     /// How many banks are committed.
     pub committed: u32,
     /// The address of the banks' states.
@@ -114,7 +114,7 @@ impl Region {
     pub const LAYOUT: RegionLayout = RegionLayout {
         len: size_of::<Region>() as u32,
         base: offset_of!(Region, base) as u32,
-        first: offset_of!(Region, first) as u32,
+        start: offset_of!(Region, start) as u32,
         committed: offset_of!(Region, committed) as u32,
         states: offset_of!(Region, states) as u32,
         record: RECORD as u32,
@@ -124,12 +124,12 @@ impl Region {
     pub const fn none() -> Region {
         Region {
             base: AtomicUsize::new(0),
-            reach: AtomicUsize::new(0),
+            start: 0,
+            span: AtomicUsize::new(0),
             records: Part::NONE,
             tags: Part::NONE,
             front: Part::NONE,
             states: 0,
-            first: 0,
             banks: 0,
             committed: 0,
             dumped: 0,
@@ -147,32 +147,32 @@ impl Region {
     /// come from `from`; `false` when the machine refuses, which leaves the region non-existent.
     pub fn open(&mut self, machine: &impl Machine, home: Home, from: Home, len: usize) -> bool {
         let page = machine.page_size();
-        let start = machine.reserve(len, BANK) as usize;
-        if start == 0 {
+        let reserved = machine.reserve(len, BANK) as usize;
+        if reserved == 0 {
             return false;
         }
         let (units, most) = (len / UNIT, len / BANK);
         // In the middle of a bank: the first records and the first tags lie under one page table.
-        let base = (start + most * RECORD + BANK / 2).next_multiple_of(BANK) - BANK / 2;
+        let base = (reserved + most * RECORD + BANK / 2).next_multiple_of(BANK) - BANK / 2;
         let tags = (units * 8).next_multiple_of(page);
         // The index lies so in its page that some words of free banks and some states fit beside it.
         let words = size_of::<Index>() + bytes_for(most) + most.div_ceil(64) * 8;
         let words = words.next_multiple_of(page);
         let index = base + tags + words + WORDS_BESIDE;
         let states = index + size_of::<Index>();
-        let first = (states + most * size_of::<Bank>()).next_multiple_of(BANK);
-        let banks = (start + len).saturating_sub(first) / BANK;
+        let start = (states + most * size_of::<Bank>()).next_multiple_of(BANK);
+        let banks = (reserved + len).saturating_sub(start) / BANK;
         (self.records.start, self.tags.start) = (base, base);
         (self.front.start, self.states) = (states / page * page, states);
-        (self.first, self.banks, self.committed) = (first - base, banks, 0);
+        (self.start, self.banks, self.committed) = (start, banks, 0);
         (self.home, self.away) = (home, base + tags);
         if let Some((nodes, home)) = nodes_of(machine, home) {
-            nodes.prefer(start as *mut u8, len, home);
+            nodes.prefer(reserved as *mut u8, len, home);
         }
         if from != home {
             self.prefer_for_metadata(machine, from);
         }
-        self.reserved = (start, len);
+        self.reserved = (reserved, len);
         if banks == 0 || !self.open_metadata(machine, base + tags) {
             // SAFETY: nobody knows of the region yet.
             unsafe { self.release(machine) };
@@ -190,7 +190,7 @@ impl Region {
         let page = machine.page_size();
         let banks = FIRST_STEP.min(self.banks);
         let records = (banks * RECORD).next_multiple_of(page);
-        let tags = ((self.first / UNIT + banks * BANK_UNITS) * 8).next_multiple_of(page);
+        let tags = self.tags_for(banks).next_multiple_of(page);
         let end = self.front.start + page;
         // SAFETY: the ranges lie within the reservation, which is fresh.
         let ready = unsafe {
@@ -202,6 +202,11 @@ impl Region {
             self.front.committed = page;
         }
         ready
+    }
+
+    /// Bytes of tags for the units before the banks and in so many of these.
+    fn tags_for(&self, banks: usize) -> usize {
+        ((self.start - self.tags.start) / UNIT + banks * BANK_UNITS) * 8
     }
 
     /// Whose memory it is.
@@ -218,15 +223,15 @@ impl Region {
     /// Bytes from the base within which every unit has a readable tag. Where it was once, tags stay readable.
     #[inline]
     pub fn reach(&self) -> usize {
-        self.reach.load(Ordering::Acquire)
+        self.start.wrapping_sub(self.base()) + self.span.load(Ordering::Acquire)
     }
 
     /// Whether `address` lies in a committed bank.
     #[inline]
     pub fn contains(&self, address: usize) -> bool {
-        // In this order: who sees the reach sees where banks begin.
-        let reach = self.reach();
-        address.wrapping_sub(self.base() + self.first) < reach.saturating_sub(self.first)
+        // In this order: who sees a span sees where it starts.
+        let span = self.span.load(Ordering::Acquire);
+        address.wrapping_sub(self.start) < span
     }
 
     /// The tag of the unit that `address` lies in.
@@ -299,7 +304,7 @@ impl Region {
 
     /// The address of `unit` in bank `at`.
     pub fn address(&self, at: usize, unit: usize) -> usize {
-        self.base() + self.first + at * BANK + unit * UNIT
+        self.start + at * BANK + unit * UNIT
     }
 
     /// A run of `len` units at a multiple of `align` units: its address and whether it reads as
@@ -323,7 +328,7 @@ impl Region {
         let UnitLayout { len, align } = layout;
         let need = len.div_ceil(BANK_UNITS);
         let align = (align / BANK_UNITS).max(1);
-        let bias = (self.base() + self.first) / BANK % align;
+        let bias = self.start / BANK % align;
         let at = loop {
             let committed = self.committed;
             match self.view().free.find(need, align, bias, committed) {
@@ -433,7 +438,7 @@ impl Region {
     /// The unit at `address`, counted from the first bank.
     #[inline]
     fn unit(&self, address: usize) -> usize {
-        (address - self.base() - self.first) >> UNIT_SHIFT
+        (address - self.start) >> UNIT_SHIFT
     }
 
     /// Commits more banks, so that `need` neighbours aligned to `align` banks can be found.
@@ -460,7 +465,7 @@ impl Region {
         let states = self.states + committed * size_of::<Bank>() - self.front.start;
         let at = self.address(self.committed, 0) as *mut u8;
         let ready = self.records.extend_down(machine, committed * RECORD)
-            && self.tags.extend(machine, (self.first / UNIT + committed * BANK_UNITS) * 8)
+            && self.tags.extend(machine, self.tags_for(committed))
             && self.front.extend(machine, states)
             // SAFETY: these banks lie within the reservation and were never handed out.
             && unsafe { machine.commit_ahead(at, more * BANK) };
@@ -478,7 +483,7 @@ impl Region {
             view.banks.iter_mut().skip(old).for_each(|bank| bank.node = home);
         }
         // Release pairs with the Acquire in `reach()`: who sees the reach may read the tags.
-        self.reach.store(self.first + committed * BANK, Ordering::Release);
+        self.span.store(committed * BANK, Ordering::Release);
         true
     }
 

@@ -118,8 +118,7 @@ impl Units {
         });
     }
 
-    /// Gives back all addresses that are reserved and not used ([`Region::cut`]): what is needed later is reserved then. Of a
-    /// heap with many regions nothing goes back: there can be no more than [`MAX_REGIONS`].
+    /// Gives back what is reserved and not used ([`Region::cut`]), unless half of [`MAX_REGIONS`] are there: more will follow.
     #[cold]
     pub fn cut(&self, machine: &impl Machine) {
         self.with(machine, |regions| {

@@ -34,7 +34,7 @@ impl Region {
         }
         self.banks = self.committed;
         self.dumped = self.dumped.min(self.committed);
-        self.reach.store(self.first + self.committed * BANK, Ordering::Release);
+        self.span.store(self.committed * BANK, Ordering::Release);
     }
 
     /// Forgets the wholly free banks at the end.

@@ -32,6 +32,6 @@ impl Region {
             index.insert(view.banks, at);
         }
         (self.used_units, self.dirty_units) = (used, dirty);
-        self.reach.store(self.first + committed * BANK, Ordering::Release);
+        self.span.store(committed * BANK, Ordering::Release);
     }
 }

@@ -52,7 +52,7 @@ impl Region {
         let Some((nodes, node)) = nodes_of(machine, from) else { return };
         let start = self.records.start - self.banks * super::RECORD;
         let start = start / machine.page_size() * machine.page_size();
-        let end = self.tags.start + self.first;
+        let end = self.start;
         nodes.prefer(start as *mut u8, end - start, node);
     }
 
