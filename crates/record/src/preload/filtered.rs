@@ -1,11 +1,16 @@
-//! Filters that the program sets for system calls (seccomp). A filter may kill for a socket, so a process that has one talks to
-//! the parent no more. What it has mapped by then stays: its threads are recorded as long as there are rings.
+//! Filters that the program sets for system calls (seccomp). A filter may kill for a socket, so a process talks to the parent
+//! before it sets one, if it has not yet, and no more afterwards. What it has mapped by then stays: its threads are recorded as
+//! long as there are rings.
 //!
 //! Who sets a filter by an instruction of his own is not noticed.
 
-use super::next;
-use core::ffi::c_ulong;
+use super::thread::{current, now};
+use super::{connect, next, process};
+use core::ffi::{c_long, c_ulong};
 use core::sync::atomic::{AtomicBool, Ordering};
+
+const STRICT: c_ulong = libc::SECCOMP_SET_MODE_STRICT as c_ulong;
+const FILTER: c_ulong = libc::SECCOMP_SET_MODE_FILTER as c_ulong;
 
 static SET: AtomicBool = AtomicBool::new(false);
 
@@ -14,14 +19,25 @@ pub fn is_set() -> bool {
     SET.load(Ordering::Relaxed)
 }
 
+/// A filter is going to be set.
+#[cold]
+fn prepare() {
+    let thread = current();
+    // SAFETY: the thread's own words, for the length of the call.
+    if process::ticket() == 0 {
+        unsafe { connect::open(&mut *thread, now()) };
+    }
+    SET.store(true, Ordering::Relaxed);
+}
+
 /// `prctl`.
 ///
 /// # Safety
 /// As its manual page says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: i32, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> i32 {
-    if option == libc::PR_SET_SECCOMP {
-        SET.store(true, Ordering::Relaxed);
+    if option == libc::PR_SET_SECCOMP && (a == c_ulong::from(libc::SECCOMP_MODE_STRICT) || b != 0) {
+        prepare();
     }
     // SAFETY: the caller's contract is prctl's; who reads fewer arguments does not see the others.
     unsafe { next::prctl()(option, a, b, c, d) }
@@ -37,14 +53,12 @@ pub unsafe extern "C" fn prctl(option: i32, a: c_ulong, b: c_ulong, c: c_ulong, 
 pub unsafe extern "C" fn syscall() {
     core::arch::naked_asm!(
         "cmp rdi, {seccomp}",
-        "jne 2f",
-        "mov byte ptr [rip + {set}], 1",
-        "2:",
+        "je 2f",
         "mov rax, [rip + {next}]",
         "test rax, rax",
-        "jz 3f",
+        "jz 2f",
         "jmp rax",
-        "3:",
+        "2:",
         "push rdi",
         "push rsi",
         "push rdx",
@@ -62,13 +76,26 @@ pub unsafe extern "C" fn syscall() {
         "pop rdi",
         "jmp rax",
         seccomp = const libc::SYS_seccomp,
-        set = sym SET,
         next = sym next::SYSCALL,
         find = sym find,
     )
 }
 
 #[cfg(target_arch = "x86_64")]
-extern "C" fn find() -> *mut core::ffi::c_void {
+extern "C" fn find(
+    number: c_long,
+    what: c_ulong,
+    flags: c_ulong,
+    argument: usize,
+) -> *mut core::ffi::c_void {
+    // Others ask what there is, by calls that must fail.
+    let sets = match what {
+        STRICT => flags == 0,
+        FILTER => argument != 0,
+        _ => false,
+    };
+    if number == libc::SYS_seccomp && sets {
+        prepare();
+    }
     next::SYSCALL.get()
 }
