@@ -102,6 +102,12 @@ pub const ALL: &[Suite] = &[
         },
     },
     Suite {
+        name: "stress-ng",
+        sentence: "forks of all kinds, contexts, limits, filters, faults on alternate stacks",
+        short: false,
+        plan: |workshop| server(workshop, "stress-ng", "stress-ng", "--version", "stress.sh"),
+    },
+    Suite {
         name: "mariadb",
         sentence: "eight clients, a kill, recovery, table checks",
         short: false,

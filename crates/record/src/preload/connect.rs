@@ -206,7 +206,7 @@ fn ask(what: u32, number: u32, thread: u32, tick: u64) -> Option<Welcome> {
 /// The process is about to end: gives the parent time for a last look at its memory. Not in a child of `vfork`, which
 /// has its parent's memory. Takes no lock, because a handler of a signal may end the process anywhere.
 pub fn last() {
-    if process::ticket() <= process::OVER || !process::has_begun() {
+    if filtered::is_set() || process::ticket() <= process::OVER || !process::has_begun() {
         return;
     }
     let Some(address) = address() else { return };

@@ -109,7 +109,7 @@ unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64, caller: Call
 ///
 /// # Safety
 /// `thread` is the calling thread's words, no reference to them is alive, and it is marked busy.
-unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
+pub unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
     // SAFETY: as the caller promises.
     unsafe {
         let ticket = process::ticket();
