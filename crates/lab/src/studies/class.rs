@@ -50,11 +50,13 @@ impl From<Summary> for Ours {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// It was fitted: not counted.
+    /// It was fitted, and comes out: not counted.
     Fitted,
+    /// It was fitted, and does not come out with any of its interval: no prediction that fails, but a fit that is lost. Not counted.
+    Missed,
     /// A prediction that holds with all of its interval.
     Holds,
-    /// A prediction that fails with all of its interval, or a figure that a setting was fitted to and that does not come out.
+    /// A prediction that fails with all of its interval.
     Fails,
     /// Its interval lies on both sides of a limit, it was drawn once, or this machine cannot measure it.
     Undecidable,
@@ -63,11 +65,11 @@ pub enum Class {
 }
 
 impl Class {
-    /// Of a figure, where `least` to `most` is near enough. One that was fitted fails once all of its interval lies outside.
+    /// Of a figure, where `least` to `most` is near enough. One that was fitted is missed once all of its interval lies outside.
     pub fn of(basis: Basis, ours: Ours, (least, most): (f64, f64)) -> Class {
         match (basis, ours.half_width) {
             (Basis::Fitted, _) => match Class::of(Basis::Predicted, ours, (least, most)) {
-                Class::Fails => Class::Fails,
+                Class::Fails => Class::Missed,
                 _ => Class::Fitted,
             },
             (Basis::Computed, _) => Class::Computed,
@@ -88,7 +90,7 @@ impl Class {
     /// Of a claim with several parts: it holds when all do, and fails when one does.
     pub fn of_all(parts: impl IntoIterator<Item = Class>) -> Class {
         let worse = |a, b| match (a, b) {
-            (Class::Fails, _) | (_, Class::Fails) => Class::Fails,
+            (Class::Fails | Class::Missed, _) | (_, Class::Fails | Class::Missed) => Class::Fails,
             (Class::Holds, Class::Holds) => Class::Holds,
             _ => Class::Undecidable,
         };
@@ -104,23 +106,29 @@ impl Class {
     pub const fn name(self) -> &'static str {
         match self {
             Class::Fitted => "fitted",
+            Class::Missed => "fitted: missed",
             Class::Holds => "predicted: holds",
-            Class::Fails => "fails",
+            Class::Fails => "predicted: fails",
             Class::Undecidable => "undecidable",
             Class::Computed => "computed",
         }
     }
 }
 
-/// `3 of 9 predictions hold, 4 fail and 2 are undecidable; 9 more were fitted and are not counted`.
+/// `3 of 9 predictions hold, 4 fail and 2 are undecidable; 9 more were fitted and are not counted (2 of these are missed)`.
 pub fn counted(classes: impl Iterator<Item = Class> + Clone) -> String {
     let of = |class| classes.clone().filter(|&one| one == class).count();
     let (holds, fails, open) = (of(Class::Holds), of(Class::Fails), of(Class::Undecidable));
-    let fitted = match of(Class::Fitted) {
+    let missed = of(Class::Missed);
+    let mut fitted = match of(Class::Fitted) + missed {
         0 => String::new(),
         1 => "; one more was fitted and is not counted".to_owned(),
         some => format!("; {some} more were fitted and are not counted"),
     };
+    if missed > 0 {
+        fitted +=
+            &format!(" ({missed} of these {} missed)", if missed == 1 { "is" } else { "are" });
+    }
     let computed = match of(Class::Computed) {
         0 => String::new(),
         1 => "; one is arithmetic or of another thing and is not counted either".to_owned(),
@@ -161,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_that_is_lost_fails() {
+    fn a_fit_that_is_lost_is_missed() {
         let of = |value, half_width| {
             let ours = Ours { value, half_width: Some(half_width) };
             Class::of(Basis::Fitted, ours, (0.9, 1.1))
         };
         assert_eq!([of(1.0, 0.0), of(1.2, 0.2)], [Class::Fitted; 2]);
-        assert_eq!(of(1.2, 0.05), Class::Fails);
+        assert_eq!(of(1.2, 0.05), Class::Missed);
     }
 
     #[test]
@@ -188,6 +196,11 @@ mod tests {
         let all = [Class::Fitted, Class::Fitted, Class::Holds, Class::Fails, Class::Undecidable];
         let said = "1 of 3 predictions hold, 1 fail and 1 is undecidable; 2 more were fitted and are not counted";
         assert_eq!(counted(all.into_iter()), said);
+        let lost = [Class::Fitted, Class::Missed].into_iter();
+        assert!(
+            counted(lost)
+                .ends_with("; 2 more were fitted and are not counted (1 of these is missed)")
+        );
         assert_eq!(
             counted([].into_iter()),
             "0 of 0 predictions hold, 0 fail and 0 are undecidable"

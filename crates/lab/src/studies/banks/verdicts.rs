@@ -340,6 +340,6 @@ mod tests {
         assert_eq!(class(&[], Rule::Near(1.0)), Class::Undecidable);
         assert_eq!(class(&[], Rule::Setting), Class::Fitted);
         assert_eq!(class(&[0.84, 0.86], Rule::Fitted(0.85)), Class::Fitted);
-        assert_eq!(class(&[0.54, 0.55], Rule::Fitted(0.80)), Class::Fails, "the fit is lost");
+        assert_eq!(class(&[0.54, 0.55], Rule::Fitted(0.80)), Class::Missed, "the fit is lost");
     }
 }

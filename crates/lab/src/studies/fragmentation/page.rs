@@ -53,7 +53,7 @@ fn target(out: &mut String, results: &Results, command: &str) {
         let classes: Vec<Class> =
             MEASURES.iter().filter_map(|measure| results.class(found, measure)).collect();
         let count = |class| classes.iter().filter(|&&one| one == class).count();
-        let all = [Class::Fitted, Class::Holds, Class::Fails, Class::Undecidable];
+        let all = [Class::Fitted, Class::Missed, Class::Holds, Class::Fails, Class::Undecidable];
         let said = all.into_iter().filter(|&class| count(class) > 0);
         let said: Vec<String> =
             said.map(|class| format!("{} in {}", class.name(), count(class))).collect();
@@ -67,7 +67,7 @@ fn target(out: &mut String, results: &Results, command: &str) {
     let rows: Vec<Vec<Cell>> = results.traces.iter().map(row).collect();
     let heads = ["program".to_owned(), "verdict".to_owned(), format!("{of} at most {rival}")];
     let lead = "By four measures on each program. Fitted: the policy was chosen on these programs, and nothing that it reaches on \
-                them is counted; what it misses there fails. A prediction holds where all of the 95 % interval of the difference is zero or less, fails where all of it is \
+                them is counted; where it is clearly more, it is missed. A prediction holds where all of the 95 % interval of the difference is zero or less, fails where all of it is \
                 above, and is undecidable else, or with a single recording.";
     let title = format!("{of} loses at most as much as {rival}");
     let drawing = html::table_of("What was to hold", heads, &rows);

@@ -251,7 +251,7 @@ impl Page<'_> {
     }
 }
 
-const VERDICTS: &str = "Fitted: settings were chosen so that it comes out, and it does; where it does not, it fails. A prediction holds or fails with all of its 95 % \
+const VERDICTS: &str = "Fitted: settings were chosen so that it comes out, and it does; where it does not, it is missed. A prediction holds or fails with all of its 95 % \
                         interval over the seeds; else it is undecidable. Kernels draw nothing and have no interval: \
                         means of the four published ones. Below the table stands what the differences come from.";
 const GOALS: &str = "Set beforehand; quotients of the same seeds, and a goal holds with all of their 95 % interval. A request is refused in vain when some heap had room for it from its \

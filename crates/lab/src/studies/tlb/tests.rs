@@ -135,7 +135,7 @@ fn a_saving_that_does_not_come_out_is_no_fit() {
         (claim.class, claim.ours.clone())
     };
     assert_eq!(saves(0.21), (Class::Fitted, "21 %".to_owned()));
-    assert_eq!(saves(0.10), (Class::Fails, "10 %".to_owned()));
+    assert_eq!(saves(0.10), (Class::Missed, "10 %".to_owned()));
 }
 
 #[test]

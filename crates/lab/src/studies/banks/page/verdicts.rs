@@ -63,7 +63,7 @@ pub fn verdicts(results: &Results, command: &str, out: &mut String) {
     out.push_str(
         "<h2 id=\"verdicts\">Every printed figure, and what became of it</h2><p>The thesis's machines have 32 GB in banks of 256 MiB \
          and 4 GB in banks of 128 MiB. Its letter c is how much of the free memory is off, 0 to 1, as a mean over time; its sections \
-         are 128 MiB, the least that Linux can remove. Light use is 10 to 50 % of the memory, medium 30 to 80 %.</p><p>Fitted: settings were chosen by it, and it still comes out (where it does not, it fails), or it is one; \
+         are 128 MiB, the least that Linux can remove. Light use is 10 to 50 % of the memory, medium 30 to 80 %.</p><p>Fitted: settings were chosen by it, and it still comes out (where it does not, it is missed), or it is one; \
          computed: arithmetic on the thesis's own numbers, or of other memory than its. Neither is counted. A prediction holds when all of its 95 % interval over seeds lies within 10 % of the printed number, or within \
          the printed bounds; fails when all of it lies outside; else, or where this machine cannot know, it is undecidable.</p>",
     );
