@@ -372,7 +372,8 @@ pub fn trim() -> usize {
     bytes
 }
 
-/// Gives back the addresses that all heaps have reserved and do not use: they count against a limit on address space.
+/// Gives back the addresses that all heaps have reserved and do not use: they count against a limit on address space
+/// (`RLIMIT_AS`). What is needed later is reserved in parts of up to half of what the limit leaves. O(heaps + free banks).
 #[cold]
 pub fn cut_reservations() {
     mend_copy();
