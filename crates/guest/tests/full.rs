@@ -56,7 +56,8 @@ impl Told {
     /// gave what it had, less what it keeps and a bank.
     #[track_caller]
     fn assert_served(&self) {
-        assert!(!self.refused && self.strays <= DEMAND / 50, "{} MiB elsewhere", self.strays);
+        // What the kernel takes for itself meanwhile, of nodes that are nearly full, makes 1 to 6 MiB of short ones.
+        assert!(!self.refused && self.strays <= DEMAND / 32, "{} MiB elsewhere", self.strays);
         assert_eq!(self.runs.iter().map(|&(_, mib)| mib).sum::<u64>() + self.strays, DEMAND);
         let (had, gave) = (self.rooms[1].0 >> 20, self.runs[0].1);
         assert!(self.runs[0].0 == 1 && gave + 12 >= had && gave <= had, "{had} MiB: {gave}");
