@@ -7,9 +7,10 @@ use freehold_os::Linux;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-/// Linux, but what was given back is reserved again first, the shortest stretch before the others.
+/// Linux, but what was given back is reserved again first, the shortest stretch before the others, or the longest.
 #[derive(Default)]
 struct Filling {
+    longest: bool,
     reserved: RefCell<Vec<Range<usize>>>,
     gone: RefCell<Vec<Range<usize>>>,
     again: Cell<usize>,
@@ -21,6 +22,9 @@ impl Filling {
         let mut gone = self.gone.borrow_mut();
         let start = |all: &Range<usize>| all.start.next_multiple_of(align);
         gone.sort_by_key(ExactSizeIterator::len);
+        if self.longest {
+            gone.reverse();
+        }
         let at = gone.iter().position(|all| start(all) + len <= all.end)?;
         let all = gone.swap_remove(at);
         let start = start(&all);
@@ -98,12 +102,17 @@ fn free(heap: &Heap, cache: &Cache, blocks: Vec<*mut u8>) {
     }
 }
 
-#[test]
-fn blocks_between_the_parts_of_a_cut_region_are_blocks() {
-    let heap = NodeHeap::new(Filling::default());
+fn fill(longest: bool) {
+    let heap = NodeHeap::new(Filling { longest, ..Filling::default() });
     heap.set_key(0x0123_4567_89AB_CDEF);
     let caches = [heap.attach().expect("memory"), heap.attach().expect("memory")];
     let mut blocks = take(&heap, caches[0]);
+    // The free banks at the end go, too.
+    let [first, second] = [60 << 20, 70 << 20].map(|size| heap.allocate(caches[0], size));
+    for block in [first, second] {
+        // SAFETY: ours, and forgotten.
+        assert_eq!(unsafe { heap.free(caches[0], block) }, Ok(()));
+    }
     heap.cut_reservations();
     assert_eq!(heap.check(), Ok(()));
     // From now on small reservations, which fit where tags and states of a TiB were to lie.
@@ -130,6 +139,32 @@ fn blocks_between_the_parts_of_a_cut_region_are_blocks() {
     heap.purge(true);
     assert_eq!(heap.check(), Ok(()));
     assert!(heap.usage().used <= 1, "{:?}", heap.usage());
+}
+
+#[test]
+fn blocks_between_the_parts_of_a_cut_region_are_blocks() {
+    fill(false);
+}
+
+#[test]
+fn blocks_where_a_cut_region_had_its_last_banks_are_blocks() {
+    fill(true);
+}
+
+/// Each cut costs a region, of which there are 64: half of them are enough.
+#[test]
+fn a_heap_that_is_cut_again_and_again_goes_on() {
+    let heap = NodeHeap::new(Linux);
+    heap.set_key(0x0123_4567_89AB_CDEF);
+    let cache = heap.attach().expect("memory");
+    for round in 0..200 {
+        let block = heap.allocate(cache, 3 << 20);
+        assert!(!block.is_null(), "round {round}");
+        // SAFETY: ours, and forgotten.
+        assert_eq!(unsafe { heap.free(cache, block) }, Ok(()));
+        heap.cut_reservations();
+    }
+    assert_eq!(heap.check(), Ok(()));
 }
 
 #[test]
