@@ -72,13 +72,14 @@ impl Embedded {
         if !is_one_word(root) {
             bail!("LD_PRELOAD cannot hold a path with spaces or colons");
         }
-        // Whoever may write to a folder may swap what is in it: both must be ours.
-        make_private(root)?;
+        // Whoever may write to a folder may swap what is in it: both must be ours. Others may read, for what root starts may
+        // run as somebody else.
+        make_own(root)?;
         if forbids_programs(root) {
             bail!("programs may not be run from there (noexec)");
         }
         let folder = root.join(format!("{:016x}", fnv1a(bytes)));
-        make_private(&folder)?;
+        make_own(&folder)?;
         let path = folder.join(self.name);
         if fs::read(&path).is_ok_and(|there| there == bytes) {
             return Ok(path);
@@ -104,9 +105,9 @@ fn roots() -> Vec<PathBuf> {
     cache.map(|folder| folder.join("freehold")).into_iter().chain([temporary]).collect()
 }
 
-/// Makes the folder (and what leads to it) for this user only; refuses somebody else's.
-fn make_private(folder: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+/// Makes the folder (and what leads to it), which only this user can write to; refuses somebody else's.
+fn make_own(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let metadata = fs::symlink_metadata(folder)?;
     // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
@@ -152,7 +153,13 @@ mod tests {
         assert!(file.put_under(&folder.path().join("in one word"), b"bytes").is_err());
         assert!(!folder.path().join("in one word").exists(), "refused before anything was made");
         let path = file.put_under(&folder.path().join("word"), b"bytes").unwrap();
-        assert_eq!(fs::read(path).unwrap(), b"bytes");
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        // Others can preload it, too, unless the user wants none of his folders read.
+        let usual = folder.path().join("usual");
+        DirBuilder::new().mode(0o755).create(&usual).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let folders = [path.parent().unwrap(), path.parent().unwrap().parent().unwrap()];
+        assert_eq!(folders.map(mode), [mode(&usual); 2]);
         // Linux mounts it so wherever it was not told otherwise.
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
         let told = mounts.lines().find(|line| line.split(' ').nth(1) == Some("/proc")).unwrap();
