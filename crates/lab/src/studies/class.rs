@@ -119,16 +119,18 @@ impl Class {
 pub fn counted(classes: impl Iterator<Item = Class> + Clone) -> String {
     let of = |class| classes.clone().filter(|&one| one == class).count();
     let (holds, fails, open) = (of(Class::Holds), of(Class::Fails), of(Class::Undecidable));
-    let missed = of(Class::Missed);
-    let mut fitted = match of(Class::Fitted) + missed {
+    let (near, missed) = (of(Class::Fitted), of(Class::Missed));
+    let mut fitted = match near + missed {
         0 => String::new(),
         1 => "; one more was fitted and is not counted".to_owned(),
         some => format!("; {some} more were fitted and are not counted"),
     };
-    if missed > 0 {
-        fitted +=
-            &format!(" ({missed} of these {} missed)", if missed == 1 { "is" } else { "are" });
-    }
+    fitted += &match (near, missed) {
+        (_, 0) => String::new(),
+        (0, 1) => " (it is missed)".to_owned(),
+        (_, 1) => " (one of these is missed)".to_owned(),
+        (_, some) => format!(" ({some} of these are missed)"),
+    };
     let computed = match of(Class::Computed) {
         0 => String::new(),
         1 => "; one is arithmetic or of another thing and is not counted either".to_owned(),
@@ -199,8 +201,9 @@ mod tests {
         let lost = [Class::Fitted, Class::Missed].into_iter();
         assert!(
             counted(lost)
-                .ends_with("; 2 more were fitted and are not counted (1 of these is missed)")
+                .ends_with("; 2 more were fitted and are not counted (one of these is missed)")
         );
+        assert!(counted([Class::Missed].into_iter()).ends_with(" is not counted (it is missed)"));
         assert_eq!(
             counted([].into_iter()),
             "0 of 0 predictions hold, 0 fail and 0 are undecidable"
