@@ -45,7 +45,7 @@ pub unsafe extern "C" fn prlimit(
     // SAFETY: it has no arguments.
     let is_ours = || process == 0 || process == unsafe { libc::getpid() };
     if limits && resource == libc::RLIMIT_AS && is_ours() {
-        process::cut_reservations();
+        process::shrink_reservations();
     }
     let words = [process as c_long, resource.into(), new as c_long, old as c_long, 0, 0];
     // SAFETY: the caller's.

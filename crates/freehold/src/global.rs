@@ -8,7 +8,7 @@ const NATURAL: usize = 16;
 
 /// The process's heap, as Rust's global allocator; see the crate.
 ///
-/// A program that limits its own address space (`RLIMIT_AS`) calls [`process::cut_reservations`] before: 1 TiB is reserved, and
+/// A program that limits its own address space (`RLIMIT_AS`) calls [`process::shrink_reservations`] before: 1 TiB is reserved, and
 /// counts. (`libfreehold.so` does it by itself.)
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Freehold;

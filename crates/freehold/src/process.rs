@@ -373,12 +373,12 @@ pub fn trim() -> usize {
 }
 
 /// Gives back the addresses that all heaps have reserved and do not use: they count against a limit on address space
-/// (`RLIMIT_AS`). What is needed later is reserved in parts of up to half of what the limit leaves. O(heaps + free banks).
+/// (`RLIMIT_AS`). What is needed later is reserved then, in parts as long as the limit allows. O(heaps + free banks).
 #[cold]
-pub fn cut_reservations() {
+pub fn shrink_reservations() {
     mend_copy();
-    HEAP.cut_reservations();
-    crate::heaps::with_list(|list| list.each(|private| private.heap.cut_reservations()));
+    HEAP.shrink_reservations();
+    crate::heaps::with_list(|list| list.each(|private| private.heap.shrink_reservations()));
 }
 
 /// The machine's page size in bytes.

@@ -30,7 +30,7 @@ pub enum Call {
     /// A round of the purger; at once or with hysteresis.
     Purge(bool),
     /// Addresses that are reserved and not used go back.
-    Cut,
+    Shrink,
 }
 
 /// Runs a program on a machine with pages of `page` bytes that refuses one call in `one_in` (0: none), and walks the heap now
@@ -78,7 +78,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => any::<u32>().prop_map(Call::Send),
         1 => Just(Call::Receive),
         1 => any::<bool>().prop_map(Call::Purge),
-        1 => Just(Call::Cut),
+        1 => Just(Call::Shrink),
     ]
 }
 
@@ -145,7 +145,7 @@ impl Stream {
             910..988 => Call::Receive,
             988..997 => Call::Switch(n as u8),
             997 => Call::Purge(n.is_multiple_of(4)),
-            998 if n.is_multiple_of(8) => Call::Cut,
+            998 if n.is_multiple_of(8) => Call::Shrink,
             _ => Call::Leave,
         }
     }

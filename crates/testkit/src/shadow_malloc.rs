@@ -217,8 +217,8 @@ impl<'a, M: Machine> ShadowMalloc<'a, M> {
                 heap.purge(at_once);
                 Ok(())
             }
-            Call::Cut => {
-                heap.cut_reservations();
+            Call::Shrink => {
+                heap.shrink_reservations();
                 Ok(())
             }
         }

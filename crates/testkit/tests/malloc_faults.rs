@@ -73,7 +73,7 @@ fn program(fails_at: Option<usize>, page: usize, operations: usize) -> usize {
             continue;
         };
         if step % 150 == 149 {
-            heap.cut_reservations();
+            heap.shrink_reservations();
         }
         match random.below(10) {
             0..5 => {

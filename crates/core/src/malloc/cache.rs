@@ -138,7 +138,7 @@ impl Cache {
     }
 
     /// The tag of the unit that `address` lies in, if that is in the region that this cache knows. No tag (0) may also be said of a
-    /// unit of a later region that lies between the parts of that one (`Region::cut`).
+    /// unit of a later region that lies between the parts of that one (`Region::shrink`).
     #[inline(always)]
     pub fn tag_of(&self, address: *mut u8) -> Option<u64> {
         self.tag_within(address, self.known.get())

@@ -83,9 +83,9 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Gives back all addresses that are reserved and not in use, unless a signal came in the middle of a call.
     #[cold]
-    pub fn cut_reservations(&self) {
+    pub fn shrink_reservations(&self) {
         if !self.is_locked_here() {
-            self.shared.units.cut(self.machine());
+            self.shared.units.shrink(self.machine());
         }
     }
 

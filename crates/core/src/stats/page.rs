@@ -149,9 +149,6 @@ impl Default for Page {
     }
 }
 
-/// Types that are plain words: any bytes are one.
-///
-/// # Safety
 // SAFETY: integers, and atomics of them.
 unsafe impl Plain for Page {}
 // SAFETY: as above; a name's length is checked when it is used.

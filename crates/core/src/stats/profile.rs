@@ -294,9 +294,6 @@ impl<'a, P: Peek> Tables<'a, P> {
     }
 }
 
-/// Types that are plain numbers: any bytes are one.
-///
-/// # Safety
 // SAFETY: numbers.
 unsafe impl Plain for Page {}
 // SAFETY: numbers.

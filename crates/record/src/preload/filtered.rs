@@ -4,7 +4,6 @@
 //!
 //! Who sets a filter by an instruction of his own is not noticed.
 
-use super::thread::{current, now};
 use super::{next, slow};
 use core::ffi::{c_long, c_ulong};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +21,7 @@ pub fn is_set() -> bool {
 /// A filter is going to be set.
 #[cold]
 fn prepare() {
-    let thread = current();
-    // SAFETY: the thread's own words; busy while they are changed.
-    unsafe {
-        if !(*thread).busy {
-            (*thread).busy = true;
-            slow::ready(thread, now());
-            (*thread).busy = false;
-        }
-    }
+    slow::prepare();
     SET.store(true, Ordering::Relaxed);
 }
 

@@ -105,11 +105,27 @@ unsafe fn emit_both(wide: Option<Packed>, event: Packed, tick: u64, caller: Call
     }
 }
 
+/// Gives the calling thread a ring if it has none and can have one, though it has nothing to tell yet.
+#[cold]
+pub fn prepare() {
+    let thread = current();
+    // SAFETY: the thread's own words, no reference to them is alive across the call, and they are busy meanwhile.
+    unsafe {
+        if process::ticket() == process::OVER || (*thread).resolving > 0 || (*thread).busy {
+            return;
+        }
+        (*thread).busy = true;
+        ready(thread, now());
+        (*thread).settle();
+        (*thread).busy = false;
+    }
+}
+
 /// Makes sure that the thread has a ring. False if it cannot have one.
 ///
 /// # Safety
 /// `thread` is the calling thread's words, no reference to them is alive, and it is marked busy.
-pub unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
+unsafe fn ready(thread: *mut Thread, tick: u64) -> bool {
     // SAFETY: as the caller promises.
     unsafe {
         let ticket = process::ticket();

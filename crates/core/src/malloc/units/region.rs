@@ -24,12 +24,12 @@
 //! turn to zero at any moment (`purging`). The heap defines tags and descriptors. All `&mut` methods run under the lock of `units::table`.
 
 mod bits;
-mod cutting;
 mod dumped;
 mod mending;
 mod part;
 mod placing;
 mod purging;
+mod shrinking;
 mod vacating;
 
 use super::bank::Bank;
@@ -64,7 +64,7 @@ pub struct Region {
     base: AtomicUsize,
     /// Where the banks begin.
     start: usize,
-    /// Bytes of the committed banks; grows, until the region is `cut`.
+    /// Bytes of the committed banks; grows, until the region is shrunk.
     span: AtomicUsize,
     /// In front of the base.
     records: Part,
@@ -87,7 +87,7 @@ pub struct Region {
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
-    /// What the machine reserved: from where, how long. Of a region that was `cut`: nothing.
+    /// What the machine reserved: from where, how long. Of a region that was shrunk: nothing.
     reserved: (usize, usize),
 }
 

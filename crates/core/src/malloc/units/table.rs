@@ -118,13 +118,13 @@ impl Units {
         });
     }
 
-    /// Gives back what is reserved and not used ([`Region::cut`]), unless half of [`MAX_REGIONS`] are there: more will follow.
+    /// Gives back what is reserved and not used ([`Region::shrink`]), unless half of [`MAX_REGIONS`] are there: more will follow.
     #[cold]
-    pub fn cut(&self, machine: &impl Machine) {
+    pub fn shrink(&self, machine: &impl Machine) {
         self.with(machine, |regions| {
             if regions.at(MAX_REGIONS / 2).base() == 0 {
                 let opened = regions.iter_mut().take_while(|region| region.base() != 0);
-                opened.for_each(|region| region.cut(machine));
+                opened.for_each(|region| region.shrink(machine));
             }
         });
     }

@@ -51,8 +51,7 @@ impl Region {
         self.leave_out(machine, at);
         let (page, record) = (machine.page_size(), self.record(at));
         purge_pages(machine, page, record, record + RECORD);
-        let (first, tags) =
-            (self.tags.start + (self.start - self.tags.start) / super::UNIT * 8, at * TAGS);
+        let (first, tags) = (self.tags.start + self.tags_for(0), at * TAGS);
         let start = (first + tags) / page * page;
         let end = (first + tags + TAGS).next_multiple_of(page);
         for from in (start..end).step_by(page) {

@@ -113,13 +113,13 @@ fn fill(longest: bool) {
         // SAFETY: ours, and forgotten.
         assert_eq!(unsafe { heap.free(caches[0], block) }, Ok(()));
     }
-    heap.cut_reservations();
+    heap.shrink_reservations();
     assert_eq!(heap.check(), Ok(()));
     // From now on small reservations, which fit where tags and states of a TiB were to lie.
     heap.reserve_at_most(64 << 20);
     for _ in 0..3 {
         blocks.extend(take(&heap, caches[0]));
-        heap.cut_reservations();
+        heap.shrink_reservations();
         assert_eq!(heap.check(), Ok(()));
     }
     let machine = heap.machine();
@@ -142,18 +142,18 @@ fn fill(longest: bool) {
 }
 
 #[test]
-fn blocks_between_the_parts_of_a_cut_region_are_blocks() {
+fn blocks_between_the_parts_of_a_shrunk_region_are_blocks() {
     fill(false);
 }
 
 #[test]
-fn blocks_where_a_cut_region_had_its_last_banks_are_blocks() {
+fn blocks_where_a_shrunk_region_had_its_last_banks_are_blocks() {
     fill(true);
 }
 
-/// Each cut costs a region, of which there are 64: half of them are enough.
+/// Each time costs a region, of which there are 64: half of them are enough.
 #[test]
-fn a_heap_that_is_cut_again_and_again_goes_on() {
+fn a_heap_that_shrinks_again_and_again_goes_on() {
     let heap = NodeHeap::new(Linux);
     heap.set_key(0x0123_4567_89AB_CDEF);
     let cache = heap.attach().expect("memory");
@@ -162,7 +162,7 @@ fn a_heap_that_is_cut_again_and_again_goes_on() {
         assert!(!block.is_null(), "round {round}");
         // SAFETY: ours, and forgotten.
         assert_eq!(unsafe { heap.free(cache, block) }, Ok(()));
-        heap.cut_reservations();
+        heap.shrink_reservations();
     }
     assert_eq!(heap.check(), Ok(()));
 }
@@ -181,7 +181,7 @@ fn of_a_heap_without_blocks_next_to_no_addresses_stay_and_all_go_at_the_end() {
         ranges.borrow().iter().map(ExactSizeIterator::len).sum()
     };
     for _ in 0..2 {
-        heap.cut_reservations();
+        heap.shrink_reservations();
         assert_eq!(heap.check(), Ok(()));
         let machine = heap.machine();
         let left = sum(&machine.reserved) - sum(&machine.gone);

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! | ..... records | tags | ... | away, free banks, index, states | ... | banks ... in use | ........ |
-//!   cut              kept  cut            kept                     cut    kept              cut
+//!   goes             kept  goes           kept                     goes   kept              goes
 //! ```
 //!
-//! Whatever the machine puts between the parts of a cut region, another region perhaps, has no tags in it but zeros.
+//! Whatever the machine puts between the parts of a shrunk region, another region perhaps, has no tags in it but zeros.
 
 use super::Region;
 use crate::machine::Machine;
@@ -16,12 +16,12 @@ impl Region {
     /// Gives back what is not committed, and the free banks at the end, for good: the region does not grow any more.
     /// O(banks at the end).
     #[cold]
-    pub fn cut(&mut self, machine: &impl Machine) {
+    pub fn shrink(&mut self, machine: &impl Machine) {
         let committed_to = self.address(self.committed, 0);
         self.drop_last();
         let (start, len) = core::mem::take(&mut self.reserved);
         let (mut from, end) = match len {
-            // It was cut before.
+            // It was shrunk before.
             0 => (self.address(self.committed, 0), committed_to),
             _ => (start, start + len),
         };
@@ -56,7 +56,7 @@ impl Region {
         let (whole, parts) = ([(start, len)], self.parts());
         let all = if len == 0 { &parts[..] } else { &whole };
         for &(at, len) in all.iter().filter(|(_, len)| *len != 0) {
-            // SAFETY: `open` reserved it, `cut` left it; and the caller's.
+            // SAFETY: `open` reserved it, `shrink` left it; and the caller's.
             unsafe { machine.release(at as *mut u8, len) };
         }
     }
