@@ -3,7 +3,7 @@
 
 use crate::support::Bench;
 
-/// A child sets a filter that kills for a socket, allocates, and ends. So does its parent, which also starts threads and forks
+/// A child sets a filter that kills for a socket and for `getpid`, allocates, and ends. Its parent filters sockets alone, and also starts threads and forks
 /// again. With an argument: by `syscall`, as libseccomp does.
 const FILTERED: &str = r#"
 #include <errno.h>
@@ -19,14 +19,15 @@ const FILTERED: &str = r#"
 #include <sys/wait.h>
 #include <unistd.h>
 static void *works(void *unused) { free(malloc(4702)); return unused; }
-static int filter_sockets(int by_syscall) {
+static int filter_sockets(int by_syscall, int strict) {
   struct sock_filter code[] = {
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 1),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 1, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, strict ? __NR_getpid : __NR_socket, 0, 1),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  struct sock_fprog filter = {4, code};
+  struct sock_fprog filter = {5, code};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 2;
   return by_syscall ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)
                     : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
@@ -36,12 +37,12 @@ int main(int argc, char **argv) {
   free(malloc(4701));
   pid_t early = fork();
   if (early == 0) {
-    if (filter_sockets(argc > 1)) return 1;
+    if (filter_sockets(argc > 1, 1)) return 1;
     free(malloc(4705));
     return 0;
   }
   if (waitpid(early, &status, 0) != early || status) return 2;
-  if (filter_sockets(argc > 1)) return 3;
+  if (filter_sockets(argc > 1, 0)) return 3;
   if (syscall(SYS_getppid) != getppid() || syscall(SYS_close, -1) != -1 || errno != EBADF) return 4;
   pthread_t threads[40];
   for (int i = 0; i < 40; i++) if (pthread_create(&threads[i], 0, works, 0)) return 5;
