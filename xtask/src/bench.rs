@@ -10,12 +10,14 @@ mod blowup;
 pub mod callgrind;
 pub mod compile;
 pub mod facts;
+mod given;
 mod history;
 mod instructions;
 mod latency;
 pub mod launch;
 pub mod peers;
 pub mod place;
+mod public;
 pub mod raw;
 pub mod recorder;
 mod redis;
@@ -40,7 +42,7 @@ use suite::Suite;
 /// What to measure, against whom.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  cargo xtask bench                                     everything, about an hour
+  cargo xtask bench                                     everything, about two hours
   cargo xtask bench --quick --only larson,prodcons      two rows, small
   cargo xtask bench --allocators glibc,glibc-again,freehold,mine=/opt/lib/libmine.so
   cargo xtask bench instructions --only mixed           counted instructions instead of time")]
@@ -95,6 +97,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let chosen = Suite {
         micro: suite.micro.into_iter().filter(|row| options.chooses(&row.name)).collect(),
         program: suite.program.into_iter().filter(|row| options.chooses(&row.name)).collect(),
+        public: suite.public.into_iter().filter(|row| options.chooses(&row.name)).collect(),
     };
     compile::all(&place, chosen.micro.iter().map(|row| row.source.as_str()))?;
     let allocators = allocators::resolve(&options.allocators, &place)?;
@@ -166,12 +169,13 @@ impl Bench<'_> {
         all.iter().copied().filter(|pattern| self.begins(&format!("{part}-{pattern}"))).collect()
     }
 
-    /// The micro workloads and the programs.
+    /// The micro workloads, the programs, and mimalloc-bench's.
     fn timed(&self, chosen: &Suite, raw: &mut Raw) -> anyhow::Result<bool> {
         let quick = self.options.quick;
         let micro = chosen.micro.iter().map(|row| Ok(rows::of_micro(self.place, row, quick)));
         let programs = chosen.program.iter().map(|row| rows::of_program(self.place, row, quick));
-        let rows = micro.chain(programs).collect::<anyhow::Result<Vec<_>>>()?;
+        let public = chosen.public.iter().map(|row| rows::of_public(self.place, row));
+        let rows = micro.chain(programs).chain(public).collect::<anyhow::Result<Vec<_>>>()?;
         if rows.is_empty() {
             return Ok(true);
         }

@@ -67,7 +67,7 @@ fn who_runs(place: &Place, allocators: &[Allocator]) -> (Vec<Allocator>, String)
 }
 
 fn job(place: &Place, source: &str, parameters: &str) -> Job {
-    Job::of_ours(place, source, suite::words(parameters, &place.scratch))
+    Job::of_ours(place, source, suite::words(parameters, ("{scratch}", &place.scratch)))
 }
 
 fn table(able: &[Allocator], rows: &[(String, Counts)]) -> Table {

@@ -43,6 +43,8 @@ pub struct Job {
     pub args: Vec<String>,
     /// Environment beyond the allocator's.
     pub env: Vec<(String, String)>,
+    /// What it reads as its standard input, if anything.
+    pub input: Option<PathBuf>,
     /// What is preloaded where the allocator is the C library's own: nothing, or `libc.so.6` itself, for programs that
     /// bring another malloc along.
     pub preload_libc: bool,
@@ -54,7 +56,8 @@ impl Job {
     /// A program of our own: it links no malloc but libc's and prints what is read afterwards.
     pub fn of_ours(place: &Place, source: &str, args: Vec<String>) -> Self {
         let program = compile::binary(place, source);
-        Self { program, args, env: Vec::new(), preload_libc: false, keep_output: true }
+        let env = Vec::new();
+        Self { program, args, env, input: None, preload_libc: false, keep_output: true }
     }
 }
 
@@ -112,7 +115,14 @@ pub fn start(
     if let Some(prefix) = debug {
         command.env("BENCH_BINDINGS", prefix);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let input = match &job.input {
+        Some(file) => {
+            let read = std::fs::File::open(file);
+            read.with_context(|| format!("{} cannot be read", file.display()))?.into()
+        }
+        None => Stdio::null(),
+    };
+    command.stdin(input).stdout(Stdio::null()).stderr(Stdio::piped());
     let launcher = command.spawn().context("launch.c's program cannot be started")?;
     Ok(Started { launcher, report, stdout })
 }

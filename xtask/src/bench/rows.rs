@@ -3,8 +3,8 @@
 use super::allocators::Allocator;
 use super::launch::{self, Job, Outcome};
 use super::place::{Place, find_program};
-use super::suite::{self, Micro, Program};
-use super::{history, redis};
+use super::suite::{self, Micro, Program, Public};
+use super::{given, history, public, redis};
 use std::path::Path;
 use std::process::Command;
 
@@ -22,7 +22,7 @@ pub struct Row {
 /// A micro workload as a row.
 pub fn of_micro(place: &Place, micro: &Micro, quick: bool) -> Row {
     let args = if quick { &micro.quick } else { &micro.args };
-    let job = Job::of_ours(place, &micro.source, suite::words(args, &place.scratch));
+    let job = Job::of_ours(place, &micro.source, suite::words(args, ("{scratch}", &place.scratch)));
     Row { name: micro.name.clone(), job, same_output: false, quick }
 }
 
@@ -33,13 +33,25 @@ pub fn of_program(place: &Place, program: &Program, quick: bool) -> anyhow::Resu
     match program.name.as_str() {
         "git-log" => history::make(place)?,
         "redis" => _ = redis::client()?,
+        _ if program.args.contains(given::FOLDER) => given::make(place)?,
         _ => {}
     }
     let env = program.env.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-    let args = suite::words(&program.args, &place.scratch);
-    let job = Job { program: file, args, env, preload_libc: true, keep_output: false };
+    let args = suite::words(&program.args, ("{scratch}", &place.scratch));
+    let job = Job { program: file, args, env, input: None, preload_libc: true, keep_output: false };
     let same_output = program.name != "redis";
     Ok(Row { name: program.name.clone(), job, same_output, quick })
+}
+
+/// A row of mimalloc-bench.
+pub fn of_public(place: &Place, row: &Public) -> anyhow::Result<Row> {
+    let folder = public::folder(place)?;
+    let program = public::build(place, &folder, row)?;
+    let args = suite::words(&row.args, ("{public}", &folder));
+    let input = row.input.as_ref().map(|input| folder.join(input));
+    let job =
+        Job { program, args, env: Vec::new(), input, preload_libc: false, keep_output: false };
+    Ok(Row { name: row.name.clone(), job, same_output: false, quick: false })
 }
 
 /// `python3` on the PATH may be a script that chooses a version; what it starts is what is measured.

@@ -26,6 +26,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The values of odd rounds (the first, the third, ...) and of even ones; of a single round, that one twice.
+pub fn halves(values: &[f64]) -> [Vec<f64>; 2] {
+    let from = |first: usize| values.iter().skip(first).step_by(2).copied().collect();
+    if values.len() < 2 { [values.to_vec(), values.to_vec()] } else { [from(0), from(1)] }
+}
+
 /// Measurements of one row: the i-th of each side was made in the same round.
 pub struct Pairs<'a> {
     /// The allocator in question.
@@ -117,5 +123,11 @@ mod tests {
     fn half_and_double_cancel_out() {
         let rows = [Pairs { of: &[1.0], to: &[2.0] }, Pairs { of: &[2.0], to: &[1.0] }];
         assert!((geometric_mean(&rows).value - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn odd_and_even_rounds() {
+        assert_eq!(halves(&[1.0, 2.0, 3.0, 4.0, 5.0]), [vec![1.0, 3.0, 5.0], vec![2.0, 4.0]]);
+        assert_eq!(halves(&[1.0]), [vec![1.0], vec![1.0]]);
     }
 }

@@ -14,6 +14,8 @@ pub struct Suite {
     pub micro: Vec<Micro>,
     /// Programs that people use.
     pub program: Vec<Program>,
+    /// Rows of mimalloc-bench.
+    pub public: Vec<Public>,
 }
 
 /// One micro workload with its parameters.
@@ -49,6 +51,23 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
 }
 
+/// One row of mimalloc-bench, with the name and parameters that it has there on two processors.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Public {
+    /// The row's name: theirs, behind `mb-`.
+    pub name: String,
+    /// What it is built to.
+    pub program: String,
+    /// The compiler and what their CMake file gives it, for a shell in their folder `bench`.
+    pub build: String,
+    /// Parameters, separated by blanks; `{public}` is their folder `bench`.
+    #[serde(default)]
+    pub args: String,
+    /// What it reads as its standard input, in that folder.
+    pub input: Option<String>,
+}
+
 /// `bench/`, where the sources and the list are.
 pub fn folder() -> PathBuf {
     crate::sources::root().join("bench")
@@ -62,12 +81,12 @@ pub fn load() -> anyhow::Result<Suite> {
     toml::from_str(&text).with_context(|| format!("{} is not a list of rows", path.display()))
 }
 
-/// Parameters as words, with `{programs}` and `{scratch}` filled in.
-pub fn words(args: &str, scratch: &Path) -> Vec<String> {
+/// Parameters as words, with `{programs}` and another folder filled in.
+pub fn words(args: &str, (name, filled): (&str, &Path)) -> Vec<String> {
     let programs = folder().join("workloads/programs");
     args.split_whitespace()
         .map(|word| word.replace("{programs}", &programs.display().to_string()))
-        .map(|word| word.replace("{scratch}", &scratch.display().to_string()))
+        .map(|word| word.replace(name, &filled.display().to_string()))
         .map(|word| if word == "''" { String::new() } else { word })
         .collect()
 }
@@ -81,6 +100,9 @@ pub fn markdown(suite: &Suite) -> String {
     }
     for program in &suite.program {
         text += &format!("| {} | `{} {}` |\n", program.name, program.command, program.args);
+    }
+    for row in &suite.public {
+        text += &format!("| {} | `{} {}` |\n", row.name, row.program, row.args);
     }
     text
 }
@@ -107,7 +129,7 @@ mod tests {
 
     #[test]
     fn folders_and_empty_words_are_filled_in() {
-        let words = words("--save '' {scratch}/x", Path::new("/s"));
+        let words = words("--save '' {scratch}/x", ("{scratch}", Path::new("/s")));
         assert_eq!(words, ["--save", "", "/s/x"]);
     }
 }

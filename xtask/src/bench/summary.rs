@@ -1,5 +1,6 @@
 //! From runs to tables: per metric one table of ratios to glibc with intervals and geometric means, and Freehold (or
-//! whatever is last) against the best of the others on each row.
+//! whatever is last) against the best of the others on each row: the best on odd rounds, measured on even ones, because the best of
+//! several noisy medians is lower than the true value of any of them.
 
 use super::allocators::Allocator;
 use super::launch::Usage;
@@ -38,6 +39,19 @@ const METRICS: &[Metric] = &[
         of: |usage| usage.minor_faults as f64,
     },
 ];
+
+/// Freehold and the best of the others on one row: their values in the same rounds.
+struct Beside {
+    best: usize,
+    mine: Vec<f64>,
+    theirs: Vec<f64>,
+}
+
+impl Beside {
+    fn pairs(&self) -> Pairs<'_> {
+        Pairs { of: &self.mine, to: &self.theirs }
+    }
+}
 
 /// All measured rows under their columns.
 pub struct Summary<'a> {
@@ -110,27 +124,41 @@ impl Summary<'_> {
     fn against_the_best(&self, ours: usize) -> String {
         let head =
             METRICS.iter().flat_map(|metric| [metric.key.to_owned(), "best peer".to_owned()]);
-        let title = "Freehold: ratio to the best peer on each row";
+        let title = "Freehold: ratio to the best peer on each row (chosen on odd rounds, measured on even ones)";
         let mut table = Table::new(title, ["row".to_owned()].into_iter().chain(head));
         for row in self.rows {
-            let cells = METRICS.iter().flat_map(|metric| self.beside_best(metric, row, ours));
+            let cells = METRICS.iter().flat_map(|metric| self.best_cells(metric, row, ours));
             table.push([row.row.clone()].into_iter().chain(cells));
         }
+        let means = METRICS.iter().flat_map(|metric| {
+            let beside = self.rows.iter().filter_map(|row| self.beside_best(metric, row, ours));
+            let beside: Vec<Beside> = beside.collect();
+            let pairs: Vec<Pairs<'_>> = beside.iter().map(Beside::pairs).collect();
+            let mean = (!pairs.is_empty()).then(|| stats::geometric_mean(&pairs));
+            [shown(mean), String::new()]
+        });
+        table.push(["geometric mean".to_owned()].into_iter().chain(means));
         table.render()
     }
 
-    fn beside_best(&self, metric: &Metric, row: &Measured, ours: usize) -> [String; 2] {
-        let median =
-            |column: usize| self.values(metric, row, column).map(|values| stats::median(&values));
+    fn best_cells(&self, metric: &Metric, row: &Measured, ours: usize) -> [String; 2] {
+        self.beside_best(metric, row, ours).map_or(["failed".to_owned(), String::new()], |beside| {
+            let ratio = stats::ratio(&beside.pairs());
+            [shown(Some(ratio)), self.allocators[beside.best].name.clone()]
+        })
+    }
+
+    /// What the best of the others on odd rounds has on even ones.
+    fn beside_best(&self, metric: &Metric, row: &Measured, ours: usize) -> Option<Beside> {
+        let halves = |column: usize| self.values(metric, row, column).map(|it| stats::halves(&it));
         let peers = (0..self.allocators.len()).filter(|column| *column != ours);
-        let best =
-            peers.filter_map(|peer| Some((median(peer)?, peer))).min_by(|a, b| a.0.total_cmp(&b.0));
-        let (Some((_, best)), Some(mine)) = (best, self.values(metric, row, ours)) else {
-            return ["failed".to_owned(), String::new()];
-        };
-        let theirs = self.values(metric, row, best).unwrap_or_default();
-        let ratio = stats::ratio(&Pairs { of: &mine, to: &theirs });
-        [shown(Some(ratio)), self.allocators[best].name.clone()]
+        let chosen = peers.filter_map(|peer| {
+            let [odd, even] = halves(peer)?;
+            Some((stats::median(&odd), peer, even))
+        });
+        let (_, best, theirs) = chosen.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let [_, mine] = halves(ours)?;
+        Some(Beside { best, mine, theirs })
     }
 
     fn failures(&self) -> String {
