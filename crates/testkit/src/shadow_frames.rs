@@ -114,6 +114,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
     pub fn new(zone: Zone, memory: &'m mut FrameMemory) -> Result<Self, String> {
         let frames = Frames::new(zone, memory.lend()).map_err(|error| error.to_string())?;
         let eagerness = Eagerness {
+            fuller_part: 2,
             slack: zone.bank_frames / 4,
             frames_per_s: 700,
             per_thousand_freed: 2_000,

@@ -298,6 +298,20 @@ impl Owner for Nobody {
 
 /// Two sets hold 256 frames each and can give way to one another; two are off. What is left then is 512 frames.
 #[test]
+fn room_is_what_is_free_in_usable_sets_but_the_one_that_leaves() {
+    let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
+    let mut memory = FrameMemory::new(Frames::<Buddy<false>>::needs(&zone).unwrap());
+    let mut frames = Frames::<Buddy<false>>::new(zone, memory.lend()).unwrap();
+    let page = frames.alloc(PAGE, &mut ()).unwrap();
+    let set = frames.set_of(page).unwrap();
+    assert_eq!(frames.room(None), (4 << 10) - 1);
+    assert_eq!(frames.room(Some(set)), 3 << 10);
+    let (other, none) = (SetId((set.0 + 1) % 4), &mut ());
+    frames.isolate(other, none).unwrap();
+    assert_eq!(frames.room(None), (3 << 10) - 1);
+}
+
+#[test]
 fn a_set_is_emptied_only_if_the_slack_stays_free() {
     let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
     for (slack, elsewhere, empties) in [(512, 0, true), (513, 0, false), (513, 1, true)] {
@@ -316,6 +330,28 @@ fn a_set_is_emptied_only_if_the_slack_stays_free() {
         }
         let frames_off: u64 = (0..30).map(|second| poll(second, &mut frames)).sum();
         assert_eq!(frames_off, u64::from(empties) << 10, "{slack}, {elsewhere} elsewhere");
+        frames.check().unwrap();
+    }
+}
+
+#[test]
+fn a_full_set_is_emptied_where_that_costs_at_most_half_of_what_may_be_copied() {
+    let zone = Zone::new(Frame(0), 4 << 10, 1 << 10);
+    // 640 of 1,024 pages stay in each of three sets, 1,152 are freed: 1,280 may be copied, or one less.
+    for (fuller_part, per_thousand_freed, off) in [(2, 1_112, 1), (2, 1_111, 0), (0, 1_112, 0)] {
+        let mut memory = FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap());
+        let mut frames = Frames::<Fullest>::new(zone, memory.lend()).unwrap();
+        let held: Vec<Frame> = (0..3 << 10).map(|_| frames.alloc(PAGE, &mut ()).unwrap()).collect();
+        let eagerness =
+            Eagerness { fuller_part, per_thousand_freed, slack: 0, ..Eagerness::of(1 << 10) };
+        let mut task = Migrator::new(Eagerness { rest_ms: 1_000, ..eagerness });
+        for &frame in held.iter().filter(|frame| frame.0 % 8 < 3) {
+            frames.free(frame, 0, &mut ()).unwrap();
+        }
+        let polls = (1..30)
+            .map(|second| task.poll(second * 1_000, true, &mut frames, &mut Nobody, &mut ()));
+        let offlined: u64 = polls.map(|pass| pass.offlined).sum();
+        assert_eq!(offlined, off << 10, "{fuller_part}, {per_thousand_freed}");
         frames.check().unwrap();
     }
 }

@@ -139,6 +139,17 @@ fn what_one_class_set_aside_goes_back_when_another_grows() {
     assert!(used < full * 5 / 4, "{used} units, {full} before");
 }
 
+/// A thread sets aside a 64th of its slabs, however much it frees.
+#[test]
+fn what_is_set_aside_is_a_share_of_the_slabs() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, 1000, 128 * MIB);
+    free(&heap, cache, blocks.into_iter().step_by(2));
+    let cached = heap.census().cached();
+    assert!((MIB as u64..3 * MIB as u64).contains(&cached), "{cached} bytes");
+}
+
 /// What a round leaves is counted in bytes: by them the purger knows whether to come again.
 #[test]
 fn a_round_says_how_much_it_leaves() {
@@ -150,6 +161,17 @@ fn a_round_says_how_much_it_leaves() {
     assert!(first.more, "{first:?}");
     assert_eq!(first.unsettled, heap.usage().dirty * UNIT);
     assert!(first.bytes + first.unsettled >= 4 * MIB, "{first:?}");
+}
+
+/// So is what lies free in slabs: every second block of slabs that stay.
+#[test]
+fn a_round_says_how_much_it_leaves_in_slabs() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, 4000, 16 * MIB);
+    free(&heap, cache, blocks.into_iter().step_by(2));
+    let first = heap.purge(false);
+    assert!(first.unsettled >= 6 * MIB, "{first:?}");
 }
 
 /// The census reads the states of banks some at a time; it misses none.

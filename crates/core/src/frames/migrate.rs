@@ -47,6 +47,9 @@ pub struct Eagerness {
     pub order: Order,
     /// Sets with more used frames than this stay, in thousandths of a set.
     pub most_used: u32,
+    /// But where emptying a fuller set costs at most one part in so many of what may be copied for what was freed, it goes,
+    /// too; 0: it never does.
+    pub fuller_part: u32,
     /// Frames that stay free in usable sets, so that the next requests switch none on.
     pub slack: u32,
     /// Frames that may be copied in a second, on average.
@@ -72,6 +75,7 @@ impl Eagerness {
         Eagerness {
             order: Order::Emptiest,
             most_used: 500,
+            fuller_part: 0,
             slack: set_frames / 2,
             frames_per_s: set_frames,
             per_thousand_freed: 55,
@@ -279,7 +283,7 @@ impl Migrator {
                 && bank.skip == 0
                 && !bank.has(SetRecord::NOMIG)
                 && frames.policy.pool(bank.pool) != Some(Class::Kernel)
-                && self.eagerness.empties(used, bank.frames)
+                && (self.eagerness.empties(used, bank.frames) || self.affords(used.into()))
                 && self.pays(used.into())
         };
         let mut all = frames.table.sets.iter().enumerate().filter(worth);
@@ -288,6 +292,12 @@ impl Migrator {
             Order::Lowest => all.find(|(index, _)| *index >= from),
         };
         found.map(|(index, _)| SetId(index as u16))
+    }
+
+    /// Whether what may be copied is so much that a set's fullness does not matter.
+    fn affords(&self, used: u64) -> bool {
+        let part = u64::from(self.eagerness.fuller_part);
+        part > 0 && used * 1_000 * part <= self.earned
     }
 
     /// Whether a set stays off long enough to be worth that much copying.

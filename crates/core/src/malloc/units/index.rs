@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn a_bank_whose_run_lies_wrong_is_passed_over() {
+        let mut index = Index::EMPTY;
+        let mut banks = [Bank::default(); 2];
+        banks[0].used = 0xFFFF_FE01; // 24 used, run of 8 from 1
+        banks[1].used = 0x0000_FFFF; // 16 used, run of 16 from 16
+        for at in 0..2 {
+            banks[at].place.0 = banks[at].used.count_ones() as u8;
+            index.insert(&mut banks, at);
+        }
+        assert_eq!(index.fullest(&banks, layout(8, 1)), Some(0));
+        assert_eq!(index.fullest(&banks, layout(8, 8)), Some(1));
+    }
+
+    #[test]
     fn neighbours_are_found_lowest_first() {
         let mut words = [0u64; 3];
         let mut free = FreeBanks { words: &mut words };

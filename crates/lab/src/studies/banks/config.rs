@@ -460,6 +460,7 @@ impl StreamKeys {
 struct MigrationKeys {
     order: String,
     most_used_permille: u32,
+    fuller_part: u32,
     slack_permille: u32,
     mib_per_s: u32,
     per_thousand_freed: u32,
@@ -504,6 +505,7 @@ impl MigrationKeys {
         let eagerness = Eagerness {
             order,
             most_used: self.most_used_permille.min(1_000),
+            fuller_part: self.fuller_part,
             slack: self.slack_permille.min(100_000),
             frames_per_s: self.mib_per_s.saturating_mul(MIB),
             per_thousand_freed: self.per_thousand_freed,
@@ -543,6 +545,7 @@ impl ThesisKeys {
         let eagerness = ours.eagerness.map(|eagerness| Eagerness {
             order: Order::Emptiest,
             most_used: self.most_used_permille.min(1_000),
+            fuller_part: 0,
             slack: self.slack_permille.min(100_000),
             wake_ms: self.wake_ms.max(1),
             rest_ms: self.rest_ms.max(self.wake_ms),

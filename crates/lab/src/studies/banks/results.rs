@@ -284,6 +284,7 @@ fn jobs(plan: &Plan) -> Vec<Job<'_>> {
                 let task = format!("at most {} % used", most_used / 10);
                 let settings = with(&plan.ours, |eagerness| Eagerness {
                     most_used,
+                    fuller_part: 0,
                     per_thousand_freed: 1_000_000,
                     ..eagerness
                 });
@@ -388,6 +389,7 @@ fn ablations(plan: &Plan) -> Vec<Job<'_>> {
             BEST,
             with(&plan.ours, |e| Eagerness { lasting: Lasting::AtOnce, ..e }),
         ),
+        ("ours, fuller banks stay", BEST, with(&plan.ours, |e| Eagerness { fuller_part: 0, ..e })),
         ("ours without lifetimes", BEST, RunSettings { lifetimes: false, ..plan.ours }),
         (
             "ours, copying unbounded",
