@@ -9,7 +9,7 @@
 //!   every look     all free frames have grown older by the time since the last one
 //!                  frames that were taken meanwhile: their age is observed (what was freed meanwhile is taken first)
 //!                  frames that were freed meanwhile: the mean age falls, for they are new
-//!   the while      two mean ages x (copied / what may be copied)
+//!   the while      two mean ages x (copied / what may be copied); none if that is less than from one look to the next
 //! ```
 //!
 //! Only frames that are used again are observed. So a machine at rest, where free frames grow old and nobody takes them,
@@ -71,13 +71,18 @@ impl Watch {
     /// Notes the room that there is at `now_ms`, in a zone of `frames`, and says how much of it has lasted.
     pub fn look(&mut self, now_ms: u64, room: u32, flow: Flow, frames: u32) -> u32 {
         let stretch = match self.lasting {
-            Lasting::AtOnce => return room,
+            Lasting::AtOnce => 0,
             Lasting::For(ms) => ms,
             Lasting::Reuse => {
+                let since = now_ms - self.reuse.now_ms;
                 self.reuse.observe(now_ms, room, flow, frames.into());
-                self.reuse.wait_ms()
+                Some(self.reuse.wait_ms()).filter(|&wait| wait >= since).unwrap_or(0)
             }
         };
+        if stretch == 0 {
+            (self.least_room, self.stretch_ms, self.passing) = ([room; 2], now_ms, 0);
+            return room;
+        }
         if now_ms - self.stretch_ms >= stretch {
             self.least_room = [u32::MAX, self.least_room[0]];
             self.stretch_ms = now_ms;
@@ -193,6 +198,9 @@ mod tests {
             watch.look(second * 1_000, 10_000, flow, 1 << 18);
         }
         assert_eq!(watch.reuse.age_ms(), 500);
+        flow.freed += 40_000;
+        assert_eq!(watch.look(1_000_000, 50_000, flow, 1 << 18), 50_000, "500 ms are over at once");
+        assert_eq!(watch.passing(), 0);
     }
 
     #[test]
