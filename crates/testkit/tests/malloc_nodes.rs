@@ -176,9 +176,14 @@ fn slabs_fill_the_banks_of_a_first_choice_elsewhere() {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// Fills the own node and looks where the rest comes from; then there is room again, and new banks are at home.
+/// Fills the own node and looks where the rest comes from; then there is room again, and new banks are at home: what of their
+/// pages was resident elsewhere went back to the system first, by the purger or for this.
 #[test]
 fn a_full_node_sends_banks_elsewhere_and_takes_them_back() {
+    [true, false].into_iter().for_each(fill_and_take_back);
+}
+
+fn fill_and_take_back(purging: bool) {
     let heap = heap();
     let fake = nodes(&heap);
     fake.go_to(1);
@@ -200,11 +205,14 @@ fn a_full_node_sends_banks_elsewhere_and_takes_them_back() {
         // SAFETY: the block is ours, and forgotten.
         unsafe { heap.free(cache, block) }.unwrap();
     }
-    heap.purge(true);
+    if purging {
+        heap.purge(true);
+    }
     fake.set_free(1, 500 << 20);
     fake.set_free(2, 0);
     let third = take(8);
     assert!(third.len() == 8 && third[4..].iter().all(|block| node_of(block) == 1), "home again");
+    assert!(third[4..].iter().all(|block| heap.machine().was_purged(block.addr())), "{purging}");
     assert_eq!(heap.check(), Ok(()));
     for block in first.into_iter().chain(third) {
         // SAFETY: as above.
