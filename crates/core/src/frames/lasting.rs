@@ -76,7 +76,8 @@ impl Watch {
             Lasting::Reuse => {
                 let since = now_ms - self.reuse.now_ms;
                 self.reuse.observe(now_ms, room, flow, frames.into());
-                Some(self.reuse.wait_ms()).filter(|&wait| wait >= since).unwrap_or(0)
+                let wait = self.reuse.wait_ms();
+                if wait < since { 0 } else { wait }
             }
         };
         if stretch == 0 {
