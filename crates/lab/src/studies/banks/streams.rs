@@ -25,7 +25,7 @@ pub const MACHINE: &str = "m1";
 /// Seeds up to this one, of streams and of moved workloads, were looked at when the rule was chosen by which room counts.
 pub const SEEN_STREAMS: u64 = 2;
 /// See [`SEEN_STREAMS`].
-pub const SEEN_MOVED: u64 = 51;
+pub const SEEN_MOVED: u64 = 101;
 
 /// Whether a stream was looked at when the rule was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
