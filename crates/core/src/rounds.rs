@@ -8,10 +8,11 @@
 //! ```
 
 use crate::malloc::decisions::Decisions;
+use crate::malloc::units::UnitCount;
 
-/// Units in use (32 GiB) for each of which a pause is so much longer: a round looks at all of them, at about ten
+/// Bytes in use for each of which a pause is so much longer: a round looks at all units in use, at about ten
 /// nanoseconds each, and the purger shall take at most one hundredth of a processor.
-const UNITS_A_PAUSE: usize = 1 << 19;
+const BYTES_A_PAUSE: usize = 32 << 30;
 
 const NS_A_MS: u64 = 1_000_000;
 
@@ -22,9 +23,11 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// How long to sleep before the next round, in nanoseconds, while `used` units are in use; `None`: the purger ends.
-    pub fn pause_ns(&self, decisions: &Decisions, used: usize) -> Option<u64> {
-        let pause = decisions.purge_round as u64 * NS_A_MS * (1 + used / UNITS_A_PAUSE) as u64;
+    /// How long to sleep before the next round, in nanoseconds, while so much is in use; `None`: the purger ends.
+    pub fn pause_ns(&self, decisions: &Decisions, used: UnitCount) -> Option<u64> {
+        let pause = decisions.purge_round as u64
+            * NS_A_MS
+            * (1 + used.0 / UnitCount::whole_in(BYTES_A_PAUSE).0) as u64;
         (self.idle_ns < decisions.purge_patience as u64 * NS_A_MS).then_some(pause)
     }
 
@@ -44,17 +47,18 @@ mod tests {
     fn three_rounds_without_work_end_it() {
         let (shipped, mut rounds) = (&Decisions::SHIPPED, Rounds::default());
         for more in [false, false, true, false, false, false] {
-            let pause = rounds.pause_ns(shipped, 100);
+            let pause = rounds.pause_ns(shipped, UnitCount(100));
             assert_eq!(pause, Some(400 * MS));
             rounds.done(pause.unwrap_or(0), more);
         }
-        assert_eq!(rounds.pause_ns(shipped, 100), None);
+        assert_eq!(rounds.pause_ns(shipped, UnitCount(100)), None);
     }
 
     #[test]
     fn a_large_heap_is_looked_at_less_often() {
         let rounds = Rounds::default();
-        let pause = |gib: usize| rounds.pause_ns(&Decisions::SHIPPED, gib << 14);
+        let pause =
+            |gib: usize| rounds.pause_ns(&Decisions::SHIPPED, UnitCount::whole_in(gib << 30));
         assert_eq!(
             (pause(31), pause(32), pause(64)),
             (Some(400 * MS), Some(800 * MS), Some(1200 * MS))

@@ -415,8 +415,8 @@ pub struct Usage {
 /// What the heap holds of the machine now.
 pub fn usage() -> Usage {
     let usage = HEAP.usage();
-    let unit = freehold_core::malloc::units::UNIT;
-    Usage { used: usage.used * unit, dirty: usage.dirty * unit, committed: usage.committed * unit }
+    let (used, dirty) = (usage.used.bytes(), usage.dirty.bytes());
+    Usage { used, dirty, committed: usage.committed.bytes() }
 }
 
 /// Bytes of freed blocks that wait before they may be used again; 0 without `FREEHOLD_SECURE`.

@@ -144,9 +144,9 @@ impl World {
                 Act::TakesSome => TAKEN,
                 Act::TakesAll => usize::MAX,
             };
-            let before = self.heap.usage().used;
+            let before = self.heap.usage().used.0;
             let mut taken = Vec::new();
-            while taken.len() < most && self.heap.usage().used <= before {
+            while taken.len() < most && self.heap.usage().used.0 <= before {
                 taken.push(self.take(1, len));
             }
             // Some wait in its stack when it forks.
@@ -176,8 +176,8 @@ impl World {
         self.heap.after_fork_in_child(|cache| std::ptr::eq(cache, self.second));
         self.heap.check()?;
         for len in SIZES {
-            let before = self.heap.usage().used;
-            while self.heap.usage().used <= before + 2 * len.div_ceil(65536) {
+            let before = self.heap.usage().used.0;
+            while self.heap.usage().used.0 <= before + 2 * len.div_ceil(65536) {
                 used.push(self.take(1, len));
             }
         }

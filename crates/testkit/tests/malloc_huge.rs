@@ -1,6 +1,6 @@
 //! Huge pages are asked for where banks are going to be full, nowhere else, and no longer once a part is given back.
 
-use freehold_core::malloc::units::{BANK, UNIT};
+use freehold_core::malloc::units::BANK;
 use freehold_core::malloc::{Cache, NodeHeap};
 use freehold_core::size_class::SizeClass;
 use freehold_testkit::failing_machine::FailingMachine;
@@ -62,7 +62,7 @@ fn no_bank_of_threads_that_fill_no_slab() {
         let sizes = SizeClass::all().map(SizeClass::size).take_while(|&size| size < 1024);
         assert!(advised(&heap, cache, sizes).iter().all(|huge| !huge));
     }
-    assert!(heap.usage().used * UNIT >= 70 * MIB, "{:?}", heap.usage());
+    assert!(heap.usage().used.bytes() >= 70 * MIB, "{:?}", heap.usage());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn no_bank_of_many_threads_with_a_slab_each() {
         let cache = heap.attach().expect("memory");
         assert_eq!(advised(&heap, cache, [100].into_iter()), [false]);
     }
-    assert!(heap.usage().used * UNIT >= 70 * MIB, "{:?}", heap.usage());
+    assert!(heap.usage().used.bytes() >= 70 * MIB, "{:?}", heap.usage());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn threads_keep_every_promise() {
     world.heap.purge(true);
     world.verify().unwrap();
     let usage = world.heap.usage();
-    assert!(usage.dirty == 0 && usage.used <= 2, "something stayed: {usage:?}");
+    assert!(usage.dirty.0 == 0 && usage.used.0 <= 2, "something stayed: {usage:?}");
 }
 
 /// An empty program is a program, and so is one that only gives up.

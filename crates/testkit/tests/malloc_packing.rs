@@ -75,7 +75,7 @@ fn packs(threads: usize, size: usize) {
         }
     }
     heap.purge(true);
-    let before = heap.usage().used;
+    let before = heap.usage().used.0;
     // SAFETY: the blocks are ours.
     let contents: Vec<u8> = kept.iter().map(|&(at, _)| unsafe { at.read() }).collect();
     let rounds = (0..50).take_while(|_| World::pack(heap, caches[0], &mut kept) != 0).count();
@@ -89,7 +89,7 @@ fn packs(threads: usize, size: usize) {
     caches.iter().for_each(|cache| heap.give_all(cache));
     heap.purge(true);
     heap.check().expect("whole");
-    let after = heap.usage().used;
+    let after = heap.usage().used.0;
     assert!(before > 60 && after <= before / 3, "{before} units before, {after} after");
 }
 

@@ -132,10 +132,10 @@ fn what_one_class_set_aside_goes_back_when_another_grows() {
     let heap = heap();
     let cache = heap.attach().expect("memory");
     let blocks = fill(&heap, cache, 200, 8 * MIB);
-    let full = heap.usage().used;
+    let full = heap.usage().used.0;
     free(&heap, cache, blocks);
     fill(&heap, cache, 500, 8 * MIB);
-    let used = heap.usage().used;
+    let used = heap.usage().used.0;
     assert!(used < full * 5 / 4, "{used} units, {full} before");
 }
 
@@ -159,7 +159,7 @@ fn a_round_says_how_much_it_leaves() {
     free(&heap, cache, blocks);
     let first = heap.purge(false);
     assert!(first.more, "{first:?}");
-    assert_eq!(first.unsettled, heap.usage().dirty * UNIT);
+    assert_eq!(first.unsettled, heap.usage().dirty.bytes());
     assert!(first.bytes + first.unsettled >= 4 * MIB, "{first:?}");
 }
 
@@ -187,7 +187,7 @@ fn the_census_counts_in_all_of_a_hundred_banks() {
     assert_eq!(census.large_blocks, stays.len() as u64);
     assert_eq!(census.large_bytes, (stays.len() * MIB) as u64);
     assert!(census.held >= census.large_bytes && census.held < census.large_bytes + MIB as u64);
-    assert_eq!(census.dirty, (heap.usage().dirty * UNIT) as u64);
+    assert_eq!(census.dirty, (heap.usage().dirty.bytes()) as u64);
 }
 
 /// Caches are counted apart by whether they have a thread.

@@ -81,18 +81,19 @@ fn the_peak_follows_what_is_in_use() {
         blocks.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
     free(&heap, cache, goes.into_iter().map(|(_, block)| block));
     let before = heap.usage();
-    assert!(before.dirty >= 50 * MIB / UNIT);
+    assert!(before.dirty.bytes() >= 50 * MIB);
     // Fits no hole.
     let long = fill(&heap, cache, 40 * MIB, 40 * MIB);
     let after = heap.usage();
-    let most = before.used + before.dirty;
-    assert!(after.used + after.dirty <= most + most / 16 + 16, "{before:?} {after:?}");
+    let most = (before.used + before.dirty).bytes();
+    let held = (after.used + after.dirty).bytes();
+    assert!(held <= most + most / 16 + MIB, "{before:?} {after:?}");
     assert!(heap.machine().written_pages() <= 110 * MIB / 4096);
     // What is taken and given over and over again stays: faults would take longer than they save.
     for _ in 0..3 {
         free(&heap, cache, fill(&heap, cache, 4 * MIB, 4 * MIB));
     }
-    assert!(heap.usage().dirty >= 4 * MIB / UNIT);
+    assert!(heap.usage().dirty.bytes() >= 4 * MIB);
     free(&heap, cache, stays.into_iter().map(|(_, block)| block).chain(long));
     heap.check().expect("whole");
 }
@@ -101,22 +102,22 @@ fn the_peak_follows_what_is_in_use() {
 fn slabs_that_others_have_emptied_are_given_back_while_their_owner_rests() {
     let heap = heap();
     let (owner, other) = (heap.attach().expect("memory"), heap.attach().expect("memory"));
-    let before = heap.usage().used;
+    let before = heap.usage().used.0;
     let blocks = fill(&heap, owner, 200, 4 * MIB);
-    let full = heap.usage().used;
+    let full = heap.usage().used.0;
     assert!(full >= before + 64);
     free(&heap, other, blocks);
     heap.detach(other);
     heap.purge(false);
-    assert_eq!(heap.usage().used, full, "not before they have rested for a round");
+    assert_eq!(heap.usage().used.0, full, "not before they have rested for a round");
     rest(&heap);
     let after = heap.usage();
-    assert!(after.used <= before + 2, "{before} units, {full}, {}", after.used);
-    assert_eq!(after.dirty, 0);
+    assert!(after.used.0 <= before + 2, "{before} units, {full}, {after:?}");
+    assert_eq!(after.dirty.0, 0);
     heap.check().expect("whole");
     // The owner goes on with what it has, and hears no news of slabs that are no more.
     let blocks = fill(&heap, owner, 200, 4 * MIB);
-    assert_eq!(heap.usage().used.abs_diff(full), 0);
+    assert_eq!(heap.usage().used.0.abs_diff(full), 0);
     free(&heap, owner, blocks);
     heap.check().expect("whole");
 }
@@ -125,7 +126,7 @@ fn slabs_that_others_have_emptied_are_given_back_while_their_owner_rests() {
 fn stacks_of_a_thread_that_ends_go_to_the_next_or_back() {
     let heap = heap();
     let first = heap.attach().expect("memory");
-    let used = heap.usage().used;
+    let used = heap.usage().used.0;
     let blocks = fill(&heap, first, 100, 3000);
     free(&heap, first, blocks.clone());
     heap.detach(first);
@@ -139,7 +140,7 @@ fn stacks_of_a_thread_that_ends_go_to_the_next_or_back() {
     free(&heap, next, again);
     heap.detach(next);
     rest(&heap);
-    assert_eq!(heap.usage().used, used);
+    assert_eq!(heap.usage().used.0, used);
     heap.check().expect("whole");
 }
 
@@ -149,7 +150,7 @@ fn stacks_of_a_thread_that_ended_serve_when_memory_is_short() {
     let heap = heap();
     let (one, two) = (heap.attach().expect("memory"), heap.attach().expect("memory"));
     let blocks = fill(&heap, one, 1000, 320_000);
-    heap.set_limit((heap.usage().used + heap.usage().dirty) * UNIT);
+    heap.set_limit((heap.usage().used.0 + heap.usage().dirty.0) * UNIT);
     free(&heap, one, blocks.into_iter().step_by(40));
     heap.detach(one);
     assert!(!heap.allocate(two, 1000).is_null());
@@ -174,7 +175,7 @@ fn what_many_threads_leave_is_worth_a_round() {
     caches.into_iter().for_each(|cache| heap.detach(cache));
     assert!(heap.wants_purge());
     rest(&heap);
-    assert!(heap.usage().used <= 20, "{} units are in use", heap.usage().used);
+    assert!(heap.usage().used.0 <= 20, "{} units are in use", heap.usage().used.0);
 }
 
 /// What one leaves and the next takes is no news, however often.
@@ -198,9 +199,9 @@ fn a_slab_with_a_block_in_use_stays_its_owners() {
         blocks.iter().enumerate().partition(|(number, _)| number % 64 == 0);
     free(&heap, other, freed.into_iter().map(|(_, block)| *block));
     heap.detach(other);
-    let full = heap.usage().used;
+    let full = heap.usage().used.0;
     rest(&heap);
-    assert_eq!(heap.usage().used, full);
+    assert_eq!(heap.usage().used.0, full);
     free(&heap, owner, kept.into_iter().map(|(_, block)| *block));
     rest(&heap);
     heap.check().expect("whole");

@@ -30,10 +30,10 @@ fn free(heap: &NodeHeap<FailingMachine>, cache: &Cache, block: *mut u8) {
 fn units(threads_len: usize, size: usize) -> usize {
     let heap = heap();
     let caches = threads(&heap, threads_len);
-    let before = heap.usage().used;
+    let before = heap.usage().used.0;
     caches.iter().for_each(|cache| _ = allocate(&heap, cache, size));
     heap.check().expect("whole");
-    heap.usage().used - before
+    heap.usage().used.0 - before
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn who_frees_a_shared_block_uses_it_next_and_keeps_few() {
 fn what_threads_shared_goes_back_when_it_is_free() {
     let heap = heap();
     let caches = threads(&heap, 8);
-    let before = heap.usage().used;
+    let before = heap.usage().used.0;
     let blocks: Vec<_> = (0..4000).map(|at| allocate(&heap, caches[at % 8], 3000)).collect();
-    assert!(heap.usage().used > before + 100);
+    assert!(heap.usage().used.0 > before + 100);
     blocks.into_iter().enumerate().for_each(|(at, block)| free(&heap, caches[(at + 3) % 8], block));
     caches.into_iter().for_each(|cache| heap.detach(cache));
     for _ in 0..4 {
         heap.purge(true);
     }
-    assert!(heap.usage().used <= before + 1, "{:?}", heap.usage());
+    assert!(heap.usage().used.0 <= before + 1, "{:?}", heap.usage());
     heap.check().expect("whole");
 }
 
@@ -131,14 +131,14 @@ fn blocks_that_many_threads_shared_are_used_by_the_few_that_stay() {
     let heap = heap();
     let caches = threads(&heap, 8);
     let blocks: Vec<_> = (0..8000).map(|at| allocate(&heap, caches[at % 8], 3000)).collect();
-    let full = heap.usage().used;
+    let full = heap.usage().used.0;
     caches[1..].iter().for_each(|cache| heap.detach(cache));
     // One of each slab stays.
     let (stays, goes): (Vec<_>, Vec<_>) =
         blocks.into_iter().enumerate().partition(|it| it.0 % 16 == 0);
     goes.iter().for_each(|&(_, block)| free(&heap, caches[0], block));
     goes.iter().for_each(|_| _ = allocate(&heap, caches[0], 3000));
-    assert!(heap.usage().used <= full + full / 16, "{full}, then {:?}", heap.usage());
+    assert!(heap.usage().used.0 <= full + full / 16, "{full}, then {:?}", heap.usage());
     assert_eq!(heap.census().blocks(), (stays.len() + goes.len()) as u64);
     heap.check().expect("whole");
 }
@@ -148,7 +148,7 @@ fn a_request_is_refused_only_when_no_idle_thread_keeps_a_shared_block() {
     let heap = heap();
     let caches = threads(&heap, 6);
     let block = allocate(&heap, caches[5], 9000);
-    heap.set_limit(heap.usage().used << 16);
+    heap.set_limit(heap.usage().used.bytes());
     while !heap.allocate(caches[0], 9000).is_null() {}
     free(&heap, caches[5], block);
     heap.detach(caches[5]);

@@ -18,6 +18,7 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::large::Large;
 use super::registry::PER_UNIT;
+use super::slabs::pages::Pages;
 use super::slabs::slab::Slab;
 use super::slabs::vacancy::Vacancy;
 use super::tag::Tag;
@@ -364,7 +365,7 @@ impl<P: Peek> Walk<'_, P> {
         let blocks = read_u16(descriptor, self.layout.slab_blocks) as u64;
         let free = read_u32(descriptor, self.layout.slab_free) as u64;
         let purged = read_u16(descriptor, self.layout.slab_purged);
-        census.purged += purged.count_ones() as u64 * (UNIT / 16) as u64;
+        census.purged += Pages::from_bits(purged).bytes() as u64;
         if let Some(sum) = census.classes.get_mut(class.index()) {
             sum.slabs += 1;
             sum.blocks += blocks;

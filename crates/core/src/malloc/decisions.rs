@@ -4,7 +4,7 @@
 //! decides by [`Decisions::SHIPPED`], which the compiler folds into the code. The laboratory runs the same code by other
 //! values: its simulated machine returns them from [`Machine::decisions`](crate::machine::Machine::decisions).
 
-use crate::malloc::units::UNIT;
+use crate::malloc::units::{UNIT, UnitCount};
 use crate::size_class::SizeClass;
 
 /// One row of the table.
@@ -175,8 +175,8 @@ impl Decisions {
     /// to nothing stays untouched: for a thread with twice as many slabs as classes, at most half of which are being filled.
     /// It never asks for large blocks: a program may touch a table in part, and nobody can know.
     #[inline]
-    pub const fn is_huge(&self, used: usize, slabs: usize, classes: usize) -> bool {
-        used >= self.huge_from / UNIT && slabs >= classes * 2
+    pub const fn is_huge(&self, used: UnitCount, slabs: usize, classes: usize) -> bool {
+        used.0 >= UnitCount::whole_in(self.huge_from).0 && slabs >= classes * 2
     }
 }
 
@@ -213,7 +213,9 @@ mod tests {
 
     #[test]
     fn huge_pages_are_asked_for_where_slabs_fill() {
-        let huge = |mib: usize, slabs| Decisions::SHIPPED.is_huge((mib << 20) / UNIT, slabs, 40);
+        let huge = |mib: usize, slabs| {
+            Decisions::SHIPPED.is_huge(UnitCount::whole_in(mib << 20), slabs, 40)
+        };
         assert!(!huge(63, 1000) && huge(64, 80) && !huge(640, 79));
     }
 

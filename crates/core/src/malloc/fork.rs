@@ -37,7 +37,7 @@ use super::reserve::depot::Magazine;
 use super::slabs::Slabs;
 use super::slabs::slab::Slab;
 use super::tag::{self, Owner, Tag};
-use super::units::{UNIT, region::Region};
+use super::units::{UnitCount, region::Region};
 use crate::machine::Machine;
 use crate::size_class::SizeClass;
 use core::ptr;
@@ -93,7 +93,7 @@ impl<M: Machine> NodeHeap<M> {
             match Tag::decode(bits) {
                 Tag::Slab(owner, _) => self.mend_slab(region, unit, owner),
                 Tag::Large => {
-                    large_until = unit + large::units(region, unit) * UNIT;
+                    large_until = unit + large::units(region, unit).bytes();
                     tails += large::mend(region, unit);
                 }
                 // Nobody has it: it has no tag, and lies in no large block.
@@ -105,7 +105,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     fn give_unit(&self, unit: usize) {
-        self.shared.units.give(self.machine(), unit, 1);
+        self.shared.units.give(self.machine(), unit, UnitCount::ONE);
     }
 
     /// The blocks that the purger held, which did not come along.

@@ -21,7 +21,7 @@ use super::slabs::sparse;
 use super::slabs::{give_word, slab::Slab};
 use super::tag::{SHARED, SPARSE, Tag};
 use super::units::region::{Region, Run};
-use super::units::{UNIT, UnitLayout, Usage};
+use super::units::{UNIT, UnitCount, UnitLayout, Usage};
 use crate::machine::Machine;
 use crate::place::{Home, NodeId};
 use crate::size_class::{MAX_CLASS_SIZE, SizeClass, class_of, class_of_aligned, class_of_resized};
@@ -234,7 +234,7 @@ impl<M: Machine> NodeHeap<M> {
     pub fn allocate(&self, cache: &Cache, size: usize) -> *mut u8 {
         match class_of(size) {
             Some(class) => self.allocate_class(cache, class),
-            None => self.allocate_large(cache, size, 1).0,
+            None => self.allocate_large(cache, size, UnitCount::ONE).0,
         }
     }
 
@@ -242,7 +242,7 @@ impl<M: Machine> NodeHeap<M> {
     pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
         let (block, zero) = match class_of(size) {
             Some(class) => (self.allocate_class(cache, class), false),
-            None => self.allocate_large(cache, size, 1),
+            None => self.allocate_large(cache, size, UnitCount::ONE),
         };
         if !zero && !block.is_null() {
             large::clear(&self.shared, block, size);
@@ -256,7 +256,7 @@ impl<M: Machine> NodeHeap<M> {
         debug_assert!(align.is_power_of_two());
         match class_of_aligned(size, align) {
             Some(class) => self.allocate_class(cache, class),
-            None => self.allocate_large(cache, size, align.div_ceil(UNIT)).0,
+            None => self.allocate_large(cache, size, UnitCount::holding(align)).0,
         }
     }
 

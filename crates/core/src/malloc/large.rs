@@ -9,7 +9,7 @@
 use super::shared::Shared;
 use super::slabs::vacancy::Vacancy;
 use super::units::region::{DESCRIPTOR, Region};
-use super::units::{BANK, UNIT};
+use super::units::{BANK, UnitCount};
 use crate::machine::Machine;
 use crate::size_class::MAX_CLASS_SIZE;
 use core::cell::Cell;
@@ -23,7 +23,7 @@ pub(super) struct Large {
     _vacancy: Vacancy,
     /// What its user may use, in bytes: the request rounded up to pages.
     pub(super) size: Cell<usize>,
-    pub(super) units: Cell<usize>,
+    pub(super) units: Cell<UnitCount>,
 }
 
 const _: () = assert!(size_of::<Large>() <= DESCRIPTOR);
@@ -42,7 +42,7 @@ pub(super) fn size(region: &Region, address: usize) -> usize {
 }
 
 /// How many units a large block has.
-pub(super) fn units(region: &Region, address: usize) -> usize {
+pub(super) fn units(region: &Region, address: usize) -> UnitCount {
     Large::of(region, address).units.get()
 }
 
@@ -60,7 +60,7 @@ pub(super) fn clear<M: Machine>(shared: &Shared<M>, block: *mut u8, size: usize)
 
 /// In a forked child: a block that was becoming shorter is no longer than its units. How many bytes of these are not the block's.
 pub(super) fn mend(region: &Region, address: usize) -> usize {
-    let (large, most) = (Large::of(region, address), units(region, address) * UNIT);
+    let (large, most) = (Large::of(region, address), units(region, address).bytes());
     large.size.set(large.size.get().min(most));
     most - large.size.get()
 }
@@ -69,16 +69,16 @@ pub(super) fn mend(region: &Region, address: usize) -> usize {
 #[inline(never)]
 pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize) {
     let units = units(region, address);
-    shared.limits.change_tails(units * UNIT - size(region, address), 0);
+    shared.limits.change_tails(units.bytes() - size(region, address), 0);
     // SAFETY: the region contains the block.
     unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
     give(shared, address, units);
 }
 
 /// Gives back units that belong to no block any more.
-pub(super) fn give<M: Machine>(shared: &Shared<M>, address: usize, units: usize) {
+pub(super) fn give<M: Machine>(shared: &Shared<M>, address: usize, units: UnitCount) {
     shared.units.give(&shared.machine, address, units);
-    shared.note_freed(units * UNIT);
+    shared.note_freed(units.bytes());
 }
 
 /// The bytes of a block of `size`: whole pages, and more than the largest class.

@@ -12,10 +12,11 @@
 
 use super::heap::NodeHeap;
 use super::shared::Shared;
+use super::slabs::pages::Pages;
 use super::slabs::slab::Slab;
 use super::slabs::{NOTHING_MORE, Slabs};
 use super::tag::SPARSE;
-use super::units::{UNIT, region::Region};
+use super::units::{UnitCount, region::Region};
 use crate::machine::Machine;
 use crate::size_class::SizeClass;
 use core::ptr;
@@ -72,9 +73,9 @@ impl<M: Machine> NodeHeap<M> {
         if shared.decisions().purge_slabs != 0 {
             purge_slabs(shared, at_once, &mut done);
         }
-        let few = self.usage().dirty * UNIT <= shared.units.kept_at_most();
+        let few = self.usage().dirty.bytes() <= shared.units.kept_at_most();
         done.bytes += self.purge_units(at_once || !few);
-        done.unsettled += self.usage().dirty * UNIT;
+        done.unsettled += self.usage().dirty.bytes();
         done.more = done.bytes != 0 || done.unsettled >= shared.decisions().purge_again;
         done
     }
@@ -107,7 +108,7 @@ impl<M: Machine> NodeHeap<M> {
         while at_once || !shared.is_hurried() {
             let step = || self.purge_run(from, age);
             let Some((len, next)) = shared.purging.with(self.machine(), step) else { break };
-            (from, bytes) = (next, bytes + len * UNIT);
+            (from, bytes) = (next, bytes + len.bytes());
         }
         bytes
     }
@@ -117,31 +118,31 @@ impl<M: Machine> NodeHeap<M> {
     #[inline]
     pub(super) fn give_surplus(&self) {
         let surplus = self.shared.units.take_surplus();
-        if surplus != 0 {
+        if surplus.0 != 0 {
             self.purge_surplus(surplus);
         }
     }
 
     #[cold]
-    fn purge_surplus(&self, mut left: usize) {
+    fn purge_surplus(&self, mut left: UnitCount) {
         let mut from = (0, 0);
-        while left != 0 {
+        while left.0 != 0 {
             let step = || self.purge_run(from, 0);
             let Some(Some((len, next))) = self.shared.purging.try_with(self.machine(), step) else {
                 return;
             };
-            (from, left) = (next, left.saturating_sub(len));
+            (from, left) = (next, left.beyond(len));
         }
     }
 
     /// Purges one run of free units in which nothing was freed for `age` rounds, at or after `from`: how many, and where
     /// to go on. Under the purger's lock.
-    fn purge_run(&self, from: (usize, usize), age: u32) -> Option<(usize, (usize, usize))> {
+    fn purge_run(&self, from: (usize, usize), age: u32) -> Option<(UnitCount, (usize, usize))> {
         let (units, machine) = (&self.shared.units, self.machine());
         let (dirty, next) = units.hide_dirty(machine, from, age)?;
         let at = ptr::with_exposed_provenance_mut(dirty.address);
         // SAFETY: the units are free, committed, and hidden from everybody else.
-        let clean = unsafe { machine.purge(at, dirty.len * UNIT) };
+        let clean = unsafe { machine.purge(at, dirty.len.bytes()) };
         units.purged(machine, dirty, clean);
         clean.then_some((dirty.len, next))
     }
@@ -185,10 +186,10 @@ fn purge_slab<M: Machine>(shared: &Shared<M>, region: &Region, slab: &Slab) -> u
     if held.len == 0 {
         return 0;
     }
-    if pages != 0 {
+    if !pages.is_empty() {
         // Before the blocks can be had again: marks in them are about to vanish.
-        slab.purged.fetch_or(pages, Ordering::Relaxed);
-        slab.unmarked.fetch_or(pages, Ordering::Relaxed);
+        slab.purged.add(pages);
+        slab.unmarked.add(pages);
         // SAFETY: the region contains the slab.
         unsafe { region.tag(slab.base()) }.fetch_or(SPARSE, Ordering::Relaxed);
         shared.units.make_small(&shared.machine, slab.base());
@@ -200,17 +201,16 @@ fn purge_slab<M: Machine>(shared: &Shared<M>, region: &Region, slab: &Slab) -> u
     if slab.vacancy.announce(ticket, blocks) {
         Slabs::queue(shared, None, slab);
     }
-    pages.count_ones() as usize * 4096
+    pages.bytes()
 }
 
-fn purge_pages(machine: &impl Machine, base: usize, pages: u16) {
-    let mut rest = pages as u32;
-    while rest != 0 {
-        let first = rest.trailing_zeros();
-        let len = (!(rest >> first)).trailing_zeros();
-        let at = ptr::with_exposed_provenance_mut(base + ((first as usize) << 12));
+fn purge_pages(machine: &impl Machine, base: usize, mut pages: Pages) {
+    while !pages.is_empty() {
+        let run = pages.lowest_run();
+        let place = run.place();
+        let at = ptr::with_exposed_provenance_mut(base + place.start);
         // SAFETY: all blocks that touch these pages are held by us.
-        unsafe { machine.purge(at, (len as usize) << 12) };
-        rest &= !(((1 << len) - 1) << first);
+        unsafe { machine.purge(at, place.len()) };
+        pages = pages.without(run);
     }
 }

@@ -6,7 +6,7 @@ use super::heap::NodeHeap;
 use super::large::{self, Large};
 use super::tag::LARGE;
 use super::units::region::{Region, Run};
-use super::units::{UNIT, UnitLayout};
+use super::units::{UNIT, UnitCount, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use core::ptr;
@@ -16,14 +16,14 @@ use core::sync::atomic::{Ordering, compiler_fence};
 const LARGEST: usize = isize::MAX as usize / 2;
 
 impl<M: Machine> NodeHeap<M> {
-    /// A large block at a multiple of `align` units, and whether it reads as zero; null when memory
+    /// A large block at a multiple of `align`, and whether it reads as zero; null when memory
     /// is short.
     #[cold]
     pub(super) fn allocate_large(
         &self,
         cache: &Cache,
         size: usize,
-        align: usize,
+        align: UnitCount,
     ) -> (*mut u8, bool) {
         let _changing = cache.changing();
         let Some(run) = self.take_large(cache, size, align) else {
@@ -33,14 +33,14 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// A run that is a large block already.
-    fn take_large(&self, cache: &Cache, size: usize, align: usize) -> Option<Run> {
-        if size > LARGEST || align > LARGEST / UNIT {
+    fn take_large(&self, cache: &Cache, size: usize, align: UnitCount) -> Option<Run> {
+        if size > LARGEST || align.0 > LARGEST / UNIT {
             return None;
         }
-        let units = size.div_ceil(UNIT).max(1);
+        let units = UnitCount::holding(size).max(UnitCount::ONE);
         let layout = UnitLayout { len: units, align };
         let rounded = large::rounded(self.machine(), size);
-        let tail = units * UNIT - rounded;
+        let tail = units.bytes() - rounded;
         let (region, run) = self.take_run(cache, self.here(cache), layout, tail)?;
         let large = Large::of(region, run.address);
         large.size.set(rounded);
@@ -66,14 +66,14 @@ impl<M: Machine> NodeHeap<M> {
             return 0;
         };
         let large = Large::of(region, address);
-        let (have, units) = (large.units.get(), size.div_ceil(UNIT));
+        let (have, units) = (large.units.get(), UnitCount::holding(size));
         let rounded = large::rounded(self.machine(), size);
-        let tail = units * UNIT - rounded;
+        let tail = units.bytes() - rounded;
         if units < have {
             // Before they are anyone's: a forked child that finds the block believes its length.
             large.units.set(units);
             compiler_fence(Ordering::Release);
-            large::give(shared, address + units * UNIT, have - units);
+            large::give(shared, address + units.bytes(), have - units);
         } else if units > have
             && !(self.allows(units - have, tail)
                 && shared.units.extend(self.machine(), address, have, units).is_some())
@@ -82,7 +82,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         self.give_surplus();
         self.drop_tail(address + rounded, tail);
-        shared.limits.change_tails(have * UNIT - large.size.get(), tail);
+        shared.limits.change_tails(have.bytes() - large.size.get(), tail);
         large.units.set(units);
         large.size.set(rounded);
         address
@@ -98,7 +98,7 @@ impl<M: Machine> NodeHeap<M> {
 
     fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
         let have = Large::of(region, from).size.get();
-        let Some(run) = self.take_large(cache, size, 1) else { return 0 };
+        let Some(run) = self.take_large(cache, size, UnitCount::ONE) else { return 0 };
         let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
         // Pages that move stay on their node: only within one home.

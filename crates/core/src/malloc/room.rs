@@ -12,7 +12,7 @@
 //! is not refused, for it may be memory that the program never touches.
 
 use super::heap::NodeHeap;
-use super::units::UNIT;
+use super::units::{UNIT, UnitCount};
 use crate::machine::{Machine, Room};
 use core::sync::atomic::Ordering;
 
@@ -33,15 +33,15 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Whether `more` units, of which the last has a tail of so many bytes, are within the heap's own limit; gives dirty ones
     /// back if that helps.
-    pub(super) fn allows(&self, more: usize, tail: usize) -> bool {
+    pub(super) fn allows(&self, more: UnitCount, tail: usize) -> bool {
         let limit = self.shared.limits.own.load(Ordering::Relaxed);
         if limit == 0 {
             return true;
         }
         let usage = self.usage();
         let tails = self.shared.limits.tails.load(Ordering::Relaxed) + tail;
-        let used = ((usage.used + more) * UNIT).saturating_sub(tails);
-        if used + usage.dirty * UNIT > limit && used <= limit {
+        let used = (usage.used + more).bytes().saturating_sub(tails);
+        if used + usage.dirty.bytes() > limit && used <= limit {
             self.purge_units(true);
         }
         used <= limit
@@ -49,7 +49,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Looks at what is left, now and then: so many units were taken.
     #[inline]
-    pub(super) fn look_at_room(&self, taken: usize) {
+    pub(super) fn look_at_room(&self, UnitCount(taken): UnitCount) {
         let limits = &self.shared.limits;
         let step = limits.step.load(Ordering::Relaxed);
         if step != 0 && limits.taken.fetch_add(taken, Ordering::Relaxed) + taken >= step {
@@ -67,9 +67,9 @@ impl<M: Machine> NodeHeap<M> {
             room = self.room();
         }
         let left = usize::try_from(room.free).unwrap_or(usize::MAX) / UNIT;
-        self.shared.units.keep_at_most(left / 4);
+        self.shared.units.keep_at_most(UnitCount(left / 4));
         // A look where little is left visits all units in use, and one at plenty of room is not worth much.
-        let used = self.usage().used;
+        let UnitCount(used) = self.usage().used;
         let step = (left / 8).clamp(used / 64, used.max(1)).max(BETWEEN / UNIT);
         limits.step.store(step, Ordering::Relaxed);
     }
@@ -85,7 +85,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         let usage = self.usage();
         let tails = self.shared.limits.tails.load(Ordering::Relaxed);
-        let held = ((usage.used + usage.dirty) * UNIT).saturating_sub(tails);
+        let held = (usage.used + usage.dirty).bytes().saturating_sub(tails);
         let own = Room { free: limit.saturating_sub(held) as u64, capacity: limit as u64 };
         if own.free < machine.free { own } else { machine }
     }

@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::malloc::block::Chain;
 use crate::malloc::shared::Shared;
 use crate::malloc::tag::{self, Owner, Tag};
+use crate::malloc::units::UnitCount;
 use crate::malloc::units::region::{Region, Run};
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
@@ -70,7 +71,7 @@ impl Slabs {
         chain: &mut Chain,
     ) {
         while let (true, Some(slab)) = (chain.len * 2 < want, self.first(class)) {
-            let sparse = slab.unmarked.load(Ordering::Relaxed) != 0;
+            let sparse = !slab.unmarked.get().is_empty();
             slab.take(want - chain.len, chain);
             if sparse {
                 super::sparse::mark_touched(shared, slab);
@@ -176,7 +177,7 @@ impl Slabs {
         }
         self.unlink(slab);
         shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
-        shared.units.give(&shared.machine, slab.base(), 1);
+        shared.units.give(&shared.machine, slab.base(), UnitCount::ONE);
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -226,7 +227,7 @@ impl Slabs {
             return false;
         }
         shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
-        shared.units.give_rested(&shared.machine, slab.base(), 1);
+        shared.units.give_rested(&shared.machine, slab.base(), UnitCount::ONE);
         self.owned.fetch_sub(1, Ordering::Relaxed);
         true
     }

@@ -6,6 +6,7 @@
 //! inbox     slabs to which other threads gave blocks back (lock-free, one word)
 //! lists     the slabs of a cache                            (the owner's)
 //! give      blocks go back to bits                          (any thread's)
+//! pages     of a slab, a bit each
 //! sparse    slabs with purged pages, whose free blocks lost their marks
 //! ```
 //!
@@ -22,6 +23,7 @@ mod give;
 pub mod inbox;
 #[cfg(not(loom))]
 mod lists;
+pub mod pages;
 pub mod slab;
 #[cfg(not(loom))]
 pub mod sparse;

@@ -9,11 +9,12 @@
 //! and notification; `next` and `prev` are the owner's.
 
 use super::inbox::Linked;
+use super::pages::{PageSet, Pages};
 use super::vacancy::Vacancy;
 use crate::malloc::block::{Block, Chain};
 use crate::malloc::misuse::Misuse;
+use crate::malloc::units::UNIT;
 use crate::malloc::units::region::Region;
-use crate::malloc::units::{UNIT, UNIT_SHIFT};
 use crate::row::Row;
 use crate::size_class::SizeClass;
 use crate::sync::{AtomicPtr, AtomicU64};
@@ -36,12 +37,12 @@ pub struct Slab {
     base: Cell<usize>,
     class: Cell<u8>,
     blocks: Cell<u16>,
-    /// Bit `i`: page `i` of 4 KiB was purged since a block in it was last taken.
-    pub purged: AtomicU16,
+    /// Pages that were purged since a block in them was last taken.
+    pub purged: PageSet,
     /// The purger's note: free blocks at its last visit.
     pub seen: AtomicU16,
-    /// Bit `i`: free blocks that start in page `i` may have lost their marks; see `sparse`.
-    pub unmarked: AtomicU16,
+    /// Pages in which free blocks that start there may have lost their marks; see `sparse`.
+    pub unmarked: PageSet,
     /// The owner's count of frees that took the careful path for want of marks.
     pub careful: Cell<u16>,
     _room: u32,
@@ -76,9 +77,9 @@ impl Slab {
             base: Cell::new(0),
             class: Cell::new(0),
             blocks: Cell::new(0),
-            purged: AtomicU16::new(0),
+            purged: PageSet::new(),
             seen: AtomicU16::new(0),
-            unmarked: AtomicU16::new(0),
+            unmarked: PageSet::new(),
             careful: Cell::new(0),
             _room: 0,
             inline_bits: core::array::from_fn(|_| AtomicU64::new(0)),
@@ -104,9 +105,9 @@ impl Slab {
         self.blocks.set(blocks as u16);
         self.next.set(ptr::null_mut());
         self.prev.set(ptr::null_mut());
-        self.purged.store(0, Ordering::Relaxed);
+        self.purged.clear();
         self.seen.store(0, Ordering::Relaxed);
-        self.unmarked.store(0, Ordering::Relaxed);
+        self.unmarked.clear();
         self.careful.set(0);
         self.bits.set(if blocks <= INLINE { self.inline_bits.as_ptr() } else { bitmap.cast() });
         for (at, word) in self.words().iter().enumerate() {
@@ -200,11 +201,10 @@ impl Slab {
         }
         // SAFETY: clearing their bits made the blocks ours.
         unsafe { chain.add(base, size, got) };
-        if self.purged.load(Ordering::Relaxed) != 0 {
+        if !self.purged.get().is_empty() {
             let (low, high) = (got.trailing_zeros() as usize, 63 - got.leading_zeros() as usize);
             let first = (at * 64 + low) * size;
-            let pages = pages_touching(first, (at * 64 + high + 1) * size - first);
-            self.purged.fetch_and(!pages, Ordering::Relaxed);
+            self.purged.remove(Pages::touching(first, (at * 64 + high + 1) * size - first));
         }
     }
 
@@ -283,21 +283,21 @@ impl Slab {
     }
 
     /// Takes every block that lies within pages of `page` bytes all of whose blocks are free, and
-    /// that are not purged already. Returns the pages' bits (4 KiB each) and leaves the numbers of
+    /// that are not purged already. Returns the pages and leaves the numbers of
     /// the blocks in `held`. Nothing is written into blocks.
-    pub fn hold_free_pages(&self, page: usize, held: &mut Held) -> u16 {
+    pub fn hold_free_pages(&self, page: usize, held: &mut Held) -> Pages {
         let size = self.class().size();
-        let purged = self.purged.load(Ordering::Relaxed);
-        let mut pages = 0u16;
+        let purged = self.purged.get();
+        let mut pages = Pages::NONE;
         let mut start = 0;
         while start < UNIT {
             let end = start + page;
-            let bits = pages_touching(start, page);
+            let these = Pages::touching(start, page);
             let first = start / size;
             let last = ((end - 1) / size).min(self.blocks.get() as usize - 1);
             // A page behind the last block is never touched: nothing to return.
-            if bits & !purged != 0 && first <= last && self.hold(first, last, held) {
-                pages |= bits;
+            if !these.without(purged).is_empty() && first <= last && self.hold(first, last, held) {
+                pages = pages.and(these);
             }
             start = end;
         }
@@ -376,12 +376,6 @@ fn mask_in_word(at: usize, first: usize, last: usize) -> u64 {
     (u64::MAX << low) & (u64::MAX >> (63 - high))
 }
 
-/// The 4 KiB pages that `len` bytes at `offset` of a unit touch, one bit each.
-fn pages_touching(offset: usize, len: usize) -> u16 {
-    let (first, last) = (offset >> 12, (offset + len - 1) >> 12);
-    ((u32::MAX << first) & (u32::MAX >> (31 - last))) as u16
-}
-
 /// The lowest `len` set bits of `bits`, or all.
 fn lowest(bits: u64, len: usize) -> u64 {
     if len >= 64 {
@@ -400,8 +394,6 @@ fn lowest(bits: u64, len: usize) -> u64 {
     bits & !rest
 }
 
-const _: () = assert!(UNIT_SHIFT == 16, "page masks are u16 of 4 KiB pages");
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -411,10 +403,6 @@ mod tests {
         assert_eq!(mask_in_word(0, 3, 5), 0b11_1000);
         assert_eq!(mask_in_word(1, 3, 65), 0b11);
         assert_eq!(mask_in_word(0, 3, 65), u64::MAX << 3);
-        assert_eq!(pages_touching(0, 1), 1);
-        assert_eq!(pages_touching(4095, 2), 3);
-        assert_eq!(pages_touching(60 << 10, 4096), 0x8000);
-        assert_eq!(pages_touching(0, UNIT), 0xFFFF);
         assert_eq!(lowest(0b1011_0100, 2), 0b1_0100);
         assert_eq!(lowest(0b1011_0100, 9), 0b1011_0100);
         assert_eq!(lowest(0b1110_0000, 2), 0b0110_0000);

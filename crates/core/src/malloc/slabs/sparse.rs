@@ -12,18 +12,15 @@
 //! Marks are written only into free blocks that no thread holds. No other thread takes blocks of the slab meanwhile: only its
 //! owner, which runs this code, and the purger, whose lock is held. Blocks that others give back carry marks already.
 
+use super::pages::Pages;
 use super::slab::Slab;
 use crate::machine::Machine;
 use crate::malloc::block::Block;
 use crate::malloc::misuse::Misuse;
 use crate::malloc::shared::Shared;
 use crate::malloc::tag::SPARSE;
-use crate::malloc::units::UNIT;
 use core::ptr;
 use core::sync::atomic::Ordering;
-
-/// Bytes that a bit of `Slab::unmarked` stands for.
-const PAGE: usize = UNIT / u16::BITS as usize;
 
 /// Whether a block of a sparse slab, which carries no mark, may be freed; `own`: by the slab's owner.
 pub fn check_free<M: Machine>(
@@ -39,7 +36,7 @@ pub fn check_free<M: Machine>(
     if own {
         let worth = shared.decisions().sparse_frees as u16;
         let paid = slab.careful.get() + 1;
-        let marked = paid >= worth && mark_some(shared, slab, u16::MAX);
+        let marked = paid >= worth && mark_some(shared, slab, Pages::ALL);
         slab.careful.set(if marked { 0 } else { paid.min(worth) });
     }
     Ok(())
@@ -47,21 +44,21 @@ pub fn check_free<M: Machine>(
 
 /// The owner took blocks: marks come back where that brought a page back.
 pub fn mark_touched<M: Machine>(shared: &Shared<M>, slab: &Slab) {
-    let touched = slab.unmarked.load(Ordering::Relaxed) & !slab.purged.load(Ordering::Relaxed);
-    if touched != 0 {
+    let touched = slab.unmarked.get().without(slab.purged.get());
+    if !touched.is_empty() {
         mark_some(shared, slab, touched);
     }
 }
 
 /// Marks the free blocks of the first of `pages` that has any, those in memory before the others; `false` if the
 /// purger is at work.
-fn mark_some<M: Machine>(shared: &Shared<M>, slab: &Slab, pages: u16) -> bool {
+fn mark_some<M: Machine>(shared: &Shared<M>, slab: &Slab, pages: Pages) -> bool {
     let marked = shared.purging.try_with(&shared.machine, || {
-        let purged = slab.purged.load(Ordering::Relaxed);
-        if !mark_first(shared.key(), slab, pages & !purged) {
-            mark_first(shared.key(), slab, pages & purged);
+        let purged = slab.purged.get();
+        if !mark_first(shared.key(), slab, pages.without(purged)) {
+            mark_first(shared.key(), slab, pages.within(purged));
         }
-        if slab.unmarked.load(Ordering::Relaxed) == 0 {
+        if slab.unmarked.get().is_empty() {
             shared.tag_of(slab, |tag| tag.fetch_and(!SPARSE, Ordering::Relaxed));
         }
     });
@@ -69,21 +66,20 @@ fn mark_some<M: Machine>(shared: &Shared<M>, slab: &Slab, pages: u16) -> bool {
 }
 
 /// The same of these pages alone; whether there was such a page. Under the purger's lock, by the owner.
-fn mark_first(key: usize, slab: &Slab, pages: u16) -> bool {
-    let mut rest = pages & slab.unmarked.load(Ordering::Relaxed);
-    while rest != 0 {
-        let page = rest & rest.wrapping_neg();
-        rest ^= page;
-        let start = page.trailing_zeros() as usize * PAGE;
+fn mark_first(key: usize, slab: &Slab, pages: Pages) -> bool {
+    let mut rest = pages.within(slab.unmarked.get());
+    while !rest.is_empty() {
+        let page = rest.lowest();
+        rest = rest.without(page);
         let mut any = false;
-        slab.each_free_in(start..start + PAGE, |block| {
+        slab.each_free_in(page.place(), |block| {
             any = true;
             // SAFETY: the block is free, and nobody but us could take it; see the module.
             unsafe { Block::link(block, ptr::null_mut(), key) };
         });
-        slab.unmarked.fetch_and(!page, Ordering::Relaxed);
+        slab.unmarked.remove(page);
         if any {
-            slab.purged.fetch_and(!page, Ordering::Relaxed);
+            slab.purged.remove(page);
             return true;
         }
     }

@@ -3,7 +3,7 @@
 //! Invariant: `dirty` says which *free* units may hold resident pages; a used unit's bit is
 //! 0 until it is freed, which sets it. Pure data: this file touches no memory of blocks.
 
-use super::{BANK_UNITS, UnitLayout};
+use super::{BANK_UNITS, UnitCount, UnitLayout};
 use crate::place::Home;
 use crate::row::Row;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -33,15 +33,15 @@ pub struct Bank {
 
 /// The bits of `len` units starting at `first`.
 #[inline]
-pub const fn mask(first: usize, len: usize) -> u32 {
-    debug_assert!(first + len <= BANK_UNITS && len > 0);
-    (u32::MAX >> (BANK_UNITS - len)) << first
+pub const fn mask(first: usize, len: UnitCount) -> u32 {
+    debug_assert!(first + len.0 <= BANK_UNITS && len.0 > 0);
+    (u32::MAX >> (BANK_UNITS - len.0)) << first
 }
 
 /// The positions at which `len` ones begin in `bits`: bit `i` of the answer is set when bits
 /// `i .. i + len` all are. O(log len).
 #[inline]
-const fn starts(mut bits: u32, len: usize) -> u32 {
+const fn starts(mut bits: u32, UnitCount(len): UnitCount) -> u32 {
     let mut have = 1;
     while have < len {
         let step = if have < len - have { have } else { len - have };
@@ -54,8 +54,13 @@ const fn starts(mut bits: u32, len: usize) -> u32 {
 impl Bank {
     /// How many units are handed out.
     #[inline]
-    pub fn used_units(&self) -> usize {
-        self.place.0 as usize
+    pub fn used_units(&self) -> UnitCount {
+        UnitCount(self.place.0 as usize)
+    }
+
+    /// How many are free and may have resident pages.
+    pub fn dirty_units(&self) -> UnitCount {
+        UnitCount(self.dirty.count_ones() as usize)
     }
 
     /// Whether nothing of it is in use or resident.
@@ -65,9 +70,9 @@ impl Bank {
 
     /// The length of the longest run of free units, 0 to 32: binary search over the places at which runs of 16, 8, ... begin.
     #[inline]
-    pub fn longest(&self) -> usize {
+    pub fn longest(&self) -> UnitCount {
         if self.used == 0 {
-            return BANK_UNITS;
+            return UnitCount::BANK;
         }
         let one = !self.used;
         let two = one & (one >> 1);
@@ -81,14 +86,14 @@ impl Bank {
                 (bits, len) = (longer, len + step);
             }
         }
-        len as usize
+        UnitCount(len as usize)
     }
 
     /// The first unit of a free run of `len` units at a multiple of `align` units (a power of two
     /// up to 32): the lowest that is all dirty, hence resident already, else the lowest.
     pub fn find(&self, UnitLayout { len, align }: UnitLayout) -> Option<usize> {
         const ALIGNED: [u32; 6] = [!0, 0x5555_5555, 0x1111_1111, 0x0101_0101, 0x0001_0001, 1];
-        let aligned = *ALIGNED.at(align.trailing_zeros() as usize);
+        let aligned = *ALIGNED.at(align.0.trailing_zeros() as usize);
         let dirty = starts(self.dirty & !self.used, len) & aligned;
         let found = if dirty != 0 { dirty } else { starts(!self.used, len) & aligned };
         (found != 0).then_some(found.trailing_zeros() as usize)
@@ -96,26 +101,26 @@ impl Bank {
 
     /// Hands out `len` units from `first`; how many of them were dirty: where none was, they read as zero.
     #[inline(always)]
-    pub fn take(&mut self, first: usize, len: usize) -> usize {
+    pub fn take(&mut self, first: usize, len: UnitCount) -> UnitCount {
         let taken = mask(first, len);
         debug_assert_eq!(self.used & taken, 0, "units handed out twice");
         self.used |= taken;
         // A fork may stop the thread between any two stores: units that are free and dirty are never called clean.
         compiler_fence(Ordering::Release);
-        self.place.0 += len as u8;
+        self.place.0 += len.0 as u8;
         let dirty = self.dirty & taken;
         self.dirty &= !taken;
         // What is taken is of one kind nearly always, and counting bits takes long without an instruction for it.
         match dirty {
-            0 => 0,
+            0 => UnitCount(0),
             _ if dirty == taken => len,
-            _ => dirty.count_ones() as usize,
+            _ => UnitCount(dirty.count_ones() as usize),
         }
     }
 
     /// Takes `len` units back; they are dirty unless `clean`.
     #[inline(always)]
-    pub fn give(&mut self, first: usize, len: usize, clean: bool) {
+    pub fn give(&mut self, first: usize, len: UnitCount, clean: bool) {
         let given = mask(first, len);
         debug_assert_eq!(self.used & given, given, "units given back that are free");
         if !clean {
@@ -124,7 +129,7 @@ impl Bank {
         // As in `take`.
         compiler_fence(Ordering::Release);
         self.used &= !given;
-        self.place.0 -= len as u8;
+        self.place.0 -= len.0 as u8;
     }
 
     /// In a forked child, of a bank that another thread may have been changing: what follows from the used bits.
@@ -134,13 +139,14 @@ impl Bank {
     }
 
     /// The lowest run of dirty free units, as (first, len).
-    pub fn first_dirty(&self) -> Option<(usize, usize)> {
+    pub fn first_dirty(&self) -> Option<(usize, UnitCount)> {
         let bits = self.dirty & !self.used;
         if bits == 0 {
             return None;
         }
         let first = bits.trailing_zeros();
-        Some((first as usize, (!(bits >> first)).trailing_zeros().min(32 - first) as usize))
+        let len = (!(bits >> first)).trailing_zeros().min(32 - first);
+        Some((first as usize, UnitCount(len as usize)))
     }
 }
 
@@ -150,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn layout(len: usize, align: usize) -> UnitLayout {
-        UnitLayout { len, align }
+        UnitLayout { len: UnitCount(len), align: UnitCount(align) }
     }
 
     #[test]
@@ -163,7 +169,7 @@ mod tests {
         assert_eq!(bank.find(layout(2, 2)), Some(4));
         assert_eq!(bank.find(layout(24, 8)), Some(8));
         assert_eq!(bank.find(layout(25, 1)), None);
-        assert_eq!(bank.longest(), 24);
+        assert_eq!(bank.longest(), UnitCount(24));
         let bank = Bank { dirty: 0b1110_0000_0000, ..bank };
         assert_eq!(bank.find(layout(3, 1)), Some(9));
         assert_eq!(bank.find(layout(4, 1)), Some(8));
@@ -172,24 +178,25 @@ mod tests {
     #[test]
     fn freed_units_are_dirty_until_taken() {
         let mut bank = Bank::default();
-        assert_eq!(bank.take(0, 4), 0);
-        bank.give(1, 2, false);
-        assert_eq!(bank.first_dirty(), Some((1, 2)));
-        assert_eq!(bank.take(1, 1), 1);
-        assert_eq!((bank.first_dirty(), bank.used_units()), (Some((2, 1)), 3));
-        bank.give(0, 2, true);
-        assert_eq!(bank.first_dirty(), Some((2, 1)));
-        assert_eq!((bank.take(0, 3), bank.used_units()), (1, 4));
+        let [one, two, three, four] = [1, 2, 3, 4].map(UnitCount);
+        assert_eq!(bank.take(0, four), UnitCount(0));
+        bank.give(1, two, false);
+        assert_eq!(bank.first_dirty(), Some((1, two)));
+        assert_eq!(bank.take(1, one), one);
+        assert_eq!((bank.first_dirty(), bank.used_units()), (Some((2, one)), three));
+        bank.give(0, two, true);
+        assert_eq!(bank.first_dirty(), Some((2, one)));
+        assert_eq!((bank.take(0, three), bank.used_units()), (one, four));
     }
 
     proptest! {
         #[test]
         fn find_agrees_with_looking(used: u32, len in 1usize..=32, shift in 0u32..6) {
             let (bank, align) = (Bank { used, ..Bank::default() }, 1 << shift);
-            let slow = (0..=32 - len).step_by(align).find(|&at| used & mask(at, len) == 0);
+            let slow = (0..=32 - len).step_by(align).find(|&at| used & mask(at, UnitCount(len)) == 0);
             prop_assert_eq!(bank.find(layout(len, align)), slow);
             let longest = (1..=32).rev().find(|&len| bank.find(layout(len, 1)).is_some()).unwrap_or(0);
-            prop_assert_eq!(bank.longest(), longest);
+            prop_assert_eq!(bank.longest(), UnitCount(longest));
         }
     }
 }

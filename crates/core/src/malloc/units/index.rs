@@ -7,7 +7,7 @@
 //! Invariant: a bank's place is a function of its bits alone, and noted in it; a caller that changes them
 //! calls [`Index::remove`] before and [`Index::insert`] after.
 
-use super::{BANK_UNITS, UnitLayout, bank::Bank};
+use super::{BANK_UNITS, UnitCount, UnitLayout, bank::Bank};
 use crate::row::Row;
 
 /// Lists for every (used units, longest free run) and which of them hold anything.
@@ -27,13 +27,13 @@ const LISTS: usize = BANK_UNITS * (BANK_UNITS - 1) / 2;
 
 /// Whether banks with `used` units used are listed: those that are partly used.
 #[inline(always)]
-const fn is_listed(used: usize) -> bool {
-    used != 0 && used != BANK_UNITS
+const fn is_listed(used: UnitCount) -> bool {
+    used.0 != 0 && used.0 != BANK_UNITS
 }
 
 /// Which list banks with `used` units used and a longest free run of `longest` are in.
 #[inline]
-fn list_of(used: usize, longest: usize) -> usize {
+fn list_of(UnitCount(used): UnitCount, UnitCount(longest): UnitCount) -> usize {
     (used - 1) * BANK_UNITS - used * (used - 1) / 2 + longest - 1
 }
 
@@ -50,13 +50,13 @@ impl Index {
         }
     }
 
-    fn link(&mut self, banks: &mut [Bank], at: usize, used: usize) {
+    fn link(&mut self, banks: &mut [Bank], at: usize, used: UnitCount) {
         let longest = banks.at(at).longest();
-        banks.at_mut(at).place.1 = longest as u8;
+        banks.at_mut(at).place.1 = longest.0 as u8;
         let head = self.first.at_mut(list_of(used, longest));
         let next = core::mem::replace(head, at as u32 + 1);
-        *self.longest.at_mut(used) |= 1 << longest;
-        self.levels |= 1 << used;
+        *self.longest.at_mut(used.0) |= 1 << longest.0;
+        self.levels |= 1 << used.0;
         banks.at_mut(at).prev = 0;
         banks.at_mut(at).next = next;
         if let Some(next) = (next as usize).checked_sub(1) {
@@ -73,8 +73,8 @@ impl Index {
         }
     }
 
-    fn unlink(&mut self, banks: &mut [Bank], at: usize, used: usize) {
-        let longest = banks.at(at).place.1 as usize;
+    fn unlink(&mut self, banks: &mut [Bank], at: usize, used: UnitCount) {
+        let longest = UnitCount(banks.at(at).place.1 as usize);
         let (prev, next) = (banks.at(at).prev, banks.at(at).next);
         if let Some(next) = (next as usize).checked_sub(1) {
             banks.at_mut(next).prev = prev;
@@ -84,9 +84,9 @@ impl Index {
             None => {
                 *self.first.at_mut(list_of(used, longest)) = next;
                 if next == 0 {
-                    *self.longest.at_mut(used) &= !(1 << longest);
-                    if *self.longest.at(used) == 0 {
-                        self.levels &= !(1 << used);
+                    *self.longest.at_mut(used.0) &= !(1 << longest.0);
+                    if *self.longest.at(used.0) == 0 {
+                        self.levels &= !(1 << used.0);
                     }
                 }
             }
@@ -101,18 +101,18 @@ impl Index {
     /// The fullest partly used bank with a free run of `len` units at a multiple of `align` units;
     /// among equals the one with the shortest longest run. O(32) when `align` is 1.
     pub fn fullest(&self, banks: &[Bank], layout: UnitLayout) -> Option<usize> {
-        let UnitLayout { len, align } = layout;
+        let UnitLayout { len: UnitCount(len), align } = layout;
         // A run of len + align - 1 always holds an aligned one; shorter ones may be lucky, and the
         // first of their list is asked.
         let mut levels = self.levels & (u64::MAX >> (63 - (BANK_UNITS - len)));
         while levels != 0 {
-            let used = 63 - levels.leading_zeros() as usize;
-            levels ^= 1 << used;
-            let mut fits = *self.longest.at(used) & (u64::MAX << len);
+            let used = UnitCount(63 - levels.leading_zeros() as usize);
+            levels ^= 1 << used.0;
+            let mut fits = *self.longest.at(used.0) & (u64::MAX << len);
             while fits != 0 {
-                let longest = fits.trailing_zeros() as usize;
+                let longest = UnitCount(fits.trailing_zeros() as usize);
                 let at = *self.first.at(list_of(used, longest)) as usize - 1;
-                if align == 1 || banks.at(at).find(layout).is_some() {
+                if align == UnitCount::ONE || banks.at(at).find(layout).is_some() {
                     return Some(at);
                 }
                 fits &= fits - 1;
@@ -189,12 +189,13 @@ mod tests {
     use super::*;
 
     fn layout(len: usize, align: usize) -> UnitLayout {
-        UnitLayout { len, align }
+        UnitLayout { len: UnitCount(len), align: UnitCount(align) }
     }
 
     #[test]
     fn every_partly_used_bank_has_a_list() {
-        let lists = (1..BANK_UNITS).flat_map(|u| (1..=BANK_UNITS - u).map(move |l| list_of(u, l)));
+        let lists = (1..BANK_UNITS)
+            .flat_map(|u| (1..=BANK_UNITS - u).map(move |l| list_of(UnitCount(u), UnitCount(l))));
         assert!(lists.eq(0..LISTS));
     }
 

@@ -22,23 +22,90 @@ mod table;
 
 pub use table::{Cursor, MAX_REGIONS, Units, Usage};
 
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// A number of units. (A plain `usize` is a number of bytes, an address, or an index.)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(transparent)]
+pub struct UnitCount(pub usize);
+
+impl UnitCount {
+    /// One.
+    pub const ONE: UnitCount = UnitCount(1);
+    /// Those of a bank.
+    pub const BANK: UnitCount = UnitCount(BANK_UNITS);
+
+    /// The fewest that hold so many bytes.
+    pub const fn holding(bytes: usize) -> UnitCount {
+        UnitCount(bytes.div_ceil(UNIT))
+    }
+
+    /// How many whole ones so many bytes are.
+    pub const fn whole_in(bytes: usize) -> UnitCount {
+        UnitCount(bytes / UNIT)
+    }
+
+    /// Their bytes.
+    pub const fn bytes(self) -> usize {
+        self.0 * UNIT
+    }
+
+    /// The fewest banks that hold them.
+    const fn banks(self) -> usize {
+        self.0.div_ceil(BANK_UNITS)
+    }
+
+    /// How many more than `other`; none if there are fewer.
+    pub fn beyond(self, other: UnitCount) -> UnitCount {
+        UnitCount(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for UnitCount {
+    type Output = UnitCount;
+
+    fn add(self, other: UnitCount) -> UnitCount {
+        UnitCount(self.0 + other.0)
+    }
+}
+
+impl Sub for UnitCount {
+    type Output = UnitCount;
+
+    fn sub(self, other: UnitCount) -> UnitCount {
+        UnitCount(self.0 - other.0)
+    }
+}
+
+impl AddAssign for UnitCount {
+    fn add_assign(&mut self, other: UnitCount) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for UnitCount {
+    fn sub_assign(&mut self, other: UnitCount) {
+        *self = *self - other;
+    }
+}
+
 /// How long a run shall be, and at a multiple of what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitLayout {
-    /// Units, at least one.
-    pub len: usize,
-    /// Units, a power of two.
-    pub align: usize,
+    /// At least one.
+    pub len: UnitCount,
+    /// A power of two.
+    pub align: UnitCount,
 }
 
 impl UnitLayout {
     /// One unit, anywhere.
-    pub const ONE: UnitLayout = UnitLayout { len: 1, align: 1 };
+    pub const ONE: UnitLayout = UnitLayout { len: UnitCount::ONE, align: UnitCount::ONE };
 
     /// Whether a bank can hold it.
     #[inline(always)]
     const fn fits_bank(self) -> bool {
-        self.len <= BANK_UNITS && self.align <= BANK_UNITS
+        self.len.0 <= BANK_UNITS && self.align.0 <= BANK_UNITS
     }
 }
 

@@ -35,7 +35,7 @@ mod vacating;
 use super::bank::Bank;
 use super::index::{FreeBanks, Index};
 use super::supply::{Supply, nodes_of};
-use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT, UnitLayout};
+use super::{BANK, BANK_UNITS, UNIT, UNIT_SHIFT, UnitCount, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::row::Row;
@@ -78,12 +78,12 @@ pub struct Region {
     committed: usize,
     /// Banks from here on are not in core files (`dumped`).
     dumped: usize,
-    dirty_units: usize,
-    used_units: usize,
+    dirty: UnitCount,
+    used: UnitCount,
     /// The most that were ever in use.
-    most_units: usize,
+    most: UnitCount,
     /// Of these, for how many no free unit was given back yet; see [`Region::surplus`].
-    due_units: usize,
+    due: UnitCount,
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
@@ -133,10 +133,10 @@ impl Region {
             banks: 0,
             committed: 0,
             dumped: 0,
-            dirty_units: 0,
-            used_units: 0,
-            most_units: 0,
-            due_units: 0,
+            dirty: UnitCount(0),
+            used: UnitCount(0),
+            most: UnitCount(0),
+            due: UnitCount(0),
             home: Home::ANYWHERE,
             away: 0,
             reserved: (0, 0),
@@ -267,28 +267,28 @@ impl Region {
     }
 
     /// Free units whose pages may be resident.
-    pub fn dirty_units(&self) -> usize {
-        self.dirty_units
+    pub fn dirty_units(&self) -> UnitCount {
+        self.dirty
     }
 
     /// Units handed out.
-    pub fn used_units(&self) -> usize {
-        self.used_units
+    pub fn used_units(&self) -> UnitCount {
+        self.used
     }
 
     /// Free units to give back before more are touched, half a bank at least: those beyond one of `share` of the most that
     /// were ever in use (0: any number may be resident). In all, as many as that most: each page that a program ever needs
     /// costs it one more fault at worst, and one that takes and gives the same memory over and over again costs none.
-    pub fn surplus(&mut self, share: usize) -> usize {
-        self.due_units += self.used_units.saturating_sub(self.most_units);
-        self.most_units = self.most_units.max(self.used_units);
-        let spare = self.most_units.checked_div(share).unwrap_or(usize::MAX);
-        let most = self.most_units.saturating_add(spare);
-        let surplus = (self.used_units + self.dirty_units).saturating_sub(most).min(self.due_units);
-        if surplus < BANK_UNITS / 2 {
-            return 0;
+    pub fn surplus(&mut self, share: usize) -> UnitCount {
+        self.due += self.used.beyond(self.most);
+        self.most = self.most.max(self.used);
+        let spare = self.most.0.checked_div(share).unwrap_or(usize::MAX);
+        let most = UnitCount(self.most.0.saturating_add(spare));
+        let surplus = (self.used + self.dirty).beyond(most).min(self.due);
+        if surplus.0 < BANK_UNITS / 2 {
+            return UnitCount(0);
         }
-        self.due_units -= surplus;
+        self.due -= surplus;
         surplus
     }
 
@@ -326,8 +326,8 @@ impl Region {
             return Some(run);
         }
         let UnitLayout { len, align } = layout;
-        let need = len.div_ceil(BANK_UNITS);
-        let align = (align / BANK_UNITS).max(1);
+        let need = len.banks();
+        let align = (align.0 / BANK_UNITS).max(1);
         let bias = self.start / BANK % align;
         let at = loop {
             let committed = self.committed;
@@ -346,7 +346,7 @@ impl Region {
         for (bank, first, len) in pieces(at * BANK_UNITS, len) {
             zero &= self.take_units(bank, first, len);
         }
-        Some(Run { address: self.address(at, 0), zero, fresh, used: self.used_units })
+        Some(Run { address: self.address(at, 0), zero, fresh, used: self.used })
     }
 
     /// Says of the banks that `[to, to + len)` touches what is said of any that `[from, from + len)`
@@ -367,7 +367,7 @@ impl Region {
     }
 
     /// Takes back `len` units at `address`.
-    pub fn give(&mut self, address: usize, len: usize, left: Left) {
+    pub fn give(&mut self, address: usize, len: UnitCount, left: Left) {
         let clean = left == Left::Nothing;
         for (bank, first, len) in pieces(self.unit(address), len) {
             self.change(bank, |state| {
@@ -376,13 +376,15 @@ impl Region {
                     state.freed_at = tick;
                 }
             });
-            self.used_units -= len;
-            self.dirty_units += if clean { 0 } else { len };
+            self.used -= len;
+            if !clean {
+                self.dirty += len;
+            }
         }
     }
 
     /// Hands out dirty units of bank `at` so that nobody takes them while they are purged.
-    pub fn hide(&mut self, at: usize, first: usize, len: usize) {
+    pub fn hide(&mut self, at: usize, first: usize, len: UnitCount) {
         self.take_units(at, first, len);
     }
 
@@ -393,11 +395,12 @@ impl Region {
         machine: &impl Machine,
         supply: &mut Supply,
         address: usize,
-        len: usize,
-        longer: usize,
+        len: UnitCount,
+        longer: UnitCount,
     ) -> Option<bool> {
-        let unit = self.unit(address) + len;
-        if (unit + longer - len).div_ceil(BANK_UNITS) > self.committed {
+        let (unit, more) = (self.unit(address) + len.0, longer - len);
+        let end = (unit + more.0).div_ceil(BANK_UNITS);
+        if end > self.committed {
             return None;
         }
         let view = self.view();
@@ -405,21 +408,20 @@ impl Region {
             let bank: &Bank = view.banks.at(bank);
             bank.used & super::bank::mask(first, len) == 0
         };
-        if !pieces(unit, longer - len).all(free) {
+        if !pieces(unit, more).all(free) {
             return None;
         }
         if self.home != Home::ANYWHERE {
             // Banks that the run has a part of already stay where they are.
-            let (first, end) =
-                (unit.div_ceil(BANK_UNITS), (unit + longer - len).div_ceil(BANK_UNITS));
+            let first = unit.div_ceil(BANK_UNITS);
             if first < end {
                 self.place(machine, supply, first, end - first)?;
             }
         }
         let first = unit / BANK_UNITS;
-        self.dump(machine, first, (unit + longer - len).div_ceil(BANK_UNITS) - first);
+        self.dump(machine, first, end - first);
         let mut zero = true;
-        for (bank, first, len) in pieces(unit, longer - len) {
+        for (bank, first, len) in pieces(unit, more) {
             zero &= self.take_units(bank, first, len);
         }
         Some(zero)
@@ -427,7 +429,7 @@ impl Region {
 
     /// Whether the reservation has uncommitted banks enough for such a run.
     pub fn has_room(&self, UnitLayout { len, align }: UnitLayout) -> bool {
-        self.banks - self.committed >= len.div_ceil(BANK_UNITS) + (align / BANK_UNITS).max(1) - 1
+        self.banks - self.committed >= len.banks() + (align.0 / BANK_UNITS).max(1) - 1
     }
 
     /// The bank that `address` lies in.
@@ -508,15 +510,15 @@ impl Region {
 
     /// Walks every bank; the first broken invariant is the error.
     pub fn check(&mut self) -> Result<(), &'static str> {
-        let (mut used, mut dirty) = (0, 0);
+        let (mut used, mut dirty) = (UnitCount(0), UnitCount(0));
         let committed = self.committed;
         let view = self.view();
         for (at, bank) in view.banks.iter().enumerate().take(committed) {
             used += bank.used_units();
-            if bank.used.count_ones() as usize != bank.used_units() {
+            if bank.used.count_ones() as usize != bank.used_units().0 {
                 return Err("a bank's count of used units disagrees with its bits");
             }
-            dirty += bank.dirty.count_ones() as usize;
+            dirty += bank.dirty_units();
             if bank.used & bank.dirty != 0 {
                 return Err("a unit is both used and dirty");
             }
@@ -524,7 +526,7 @@ impl Region {
                 return Err("the bitmap of free banks disagrees with a bank");
             }
         }
-        if (used, dirty) != (self.used_units, self.dirty_units) {
+        if (used, dirty) != (self.used, self.dirty) {
             return Err("the region's counts disagree with its banks");
         }
         self.check_dumped()
@@ -552,7 +554,7 @@ pub struct Run {
     /// will be used densely.
     pub fresh: bool,
     /// How many units of its region are in use, these included.
-    pub used: usize,
+    pub used: UnitCount,
 }
 
 /// Bytes of one bit a bank, for so many of them.
@@ -572,8 +574,8 @@ pub enum Left {
 }
 
 /// Cuts `len` units from `unit` (counted from the first bank) into (bank, first, len).
-fn pieces(unit: usize, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-    let end = unit + len;
+fn pieces(unit: usize, len: UnitCount) -> impl Iterator<Item = (usize, usize, UnitCount)> {
+    let end = unit + len.0;
     let mut at = unit;
     core::iter::from_fn(move || {
         if at == end {
@@ -582,6 +584,6 @@ fn pieces(unit: usize, len: usize) -> impl Iterator<Item = (usize, usize, usize)
         let (bank, first) = (at / BANK_UNITS, at % BANK_UNITS);
         let len = (BANK_UNITS - first).min(end - at);
         at += len;
-        Some((bank, first, len))
+        Some((bank, first, UnitCount(len)))
     })
 }

@@ -9,7 +9,7 @@
 
 use super::region::{Left, RECORD, Region, Run, Stretch};
 use super::supply::{Answer, Question, Supply};
-use super::{BANK, BANK_UNITS, UNIT, UnitLayout};
+use super::{BANK, UNIT, UnitCount, UnitLayout};
 use crate::machine::Machine;
 use crate::place::{Home, NodeSet};
 use crate::row::Row;
@@ -58,8 +58,8 @@ pub struct Dirty {
     region: usize,
     /// Where they start.
     pub address: usize,
-    /// How many units.
-    pub len: usize,
+    /// How many.
+    pub len: UnitCount,
 }
 
 /// How far [`Units::next_stretch`] has come.
@@ -73,11 +73,11 @@ pub struct Cursor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Handed out.
-    pub used: usize,
+    pub used: UnitCount,
     /// Free, possibly resident.
-    pub dirty: usize,
+    pub dirty: UnitCount,
     /// Committed, in all.
-    pub committed: usize,
+    pub committed: UnitCount,
 }
 
 impl Default for Units {
@@ -230,14 +230,14 @@ impl Units {
     /// Free units that shall go back before those are touched that were handed out last, or because little is left: for one
     /// caller to do.
     #[inline]
-    pub fn take_surplus(&self) -> usize {
+    pub fn take_surplus(&self) -> UnitCount {
         let surplus = self.surplus.load(Ordering::Relaxed);
-        if surplus == 0 { 0 } else { self.surplus.swap(0, Ordering::Relaxed) }
+        UnitCount(if surplus == 0 { 0 } else { self.surplus.swap(0, Ordering::Relaxed) })
     }
 
     /// From now on at most so many units, one at least, shall be free and resident.
-    pub fn keep_at_most(&self, units: usize) {
-        self.kept.store(units.max(1), Ordering::Relaxed);
+    pub fn keep_at_most(&self, units: UnitCount) {
+        self.kept.store(units.0.max(1), Ordering::Relaxed);
     }
 
     /// How many bytes may be free and resident.
@@ -253,8 +253,8 @@ impl Units {
     #[inline]
     fn note(&self, machine: &impl Machine, region: &mut Region) {
         let surplus = region.surplus(machine.decisions().units_spare);
-        if surplus != 0 {
-            self.surplus.fetch_add(surplus, Ordering::Relaxed);
+        if surplus.0 != 0 {
+            self.surplus.fetch_add(surplus.0, Ordering::Relaxed);
         }
         self.note_beyond(region);
     }
@@ -262,9 +262,9 @@ impl Units {
     /// Notes what is free beyond what may be kept, under the lock.
     #[inline]
     fn note_beyond(&self, region: &Region) {
-        let beyond = region.dirty_units().saturating_sub(self.kept_at_most() / UNIT);
-        if beyond != 0 {
-            self.surplus.fetch_max(beyond, Ordering::Relaxed);
+        let beyond = region.dirty_units().beyond(UnitCount::whole_in(self.kept_at_most()));
+        if beyond.0 != 0 {
+            self.surplus.fetch_max(beyond.0, Ordering::Relaxed);
         }
     }
 
@@ -358,7 +358,7 @@ impl Units {
     }
 
     /// Takes a run back, or a part of one; its pages may be resident.
-    pub fn give(&self, machine: &impl Machine, address: usize, len: usize) {
+    pub fn give(&self, machine: &impl Machine, address: usize, len: UnitCount) {
         let left = Left::Since(self.tick.load(Ordering::Relaxed));
         self.with_region(machine, address, |region| {
             region.give(address, len, left);
@@ -367,7 +367,7 @@ impl Units {
     }
 
     /// The same of pages that nobody has used for a while: they need not wait any more to be purged.
-    pub fn give_rested(&self, machine: &impl Machine, address: usize, len: usize) {
+    pub fn give_rested(&self, machine: &impl Machine, address: usize, len: UnitCount) {
         self.with_region(machine, address, |region| region.give(address, len, Left::Rested));
     }
 
@@ -376,8 +376,8 @@ impl Units {
         &self,
         machine: &impl Machine,
         address: usize,
-        len: usize,
-        longer: usize,
+        len: UnitCount,
+        longer: UnitCount,
     ) -> Option<bool> {
         self.asking(machine, |regions, supply| {
             let region = regions.iter_mut().find(|r| r.contains(address))?;
@@ -438,8 +438,8 @@ impl Units {
         self.with(machine, |regions| {
             let (mut region, mut bank) = from;
             while let Some(here) = regions.get_mut(region).filter(|r| r.base() != 0) {
-                let dirty =
-                    if here.dirty_units() == 0 { bank..bank } else { bank..here.committed_banks() };
+                let none = here.dirty_units().0 == 0;
+                let dirty = if none { bank..bank } else { bank..here.committed_banks() };
                 for at in dirty {
                     let state = *here.bank(at);
                     if tick.wrapping_sub(state.freed_at) < age || state.first_dirty().is_none() {
@@ -450,7 +450,7 @@ impl Units {
                     if let Some((first, len)) = state.first_dirty() {
                         let address = here.address(at, first);
                         here.hide(at, first, len);
-                        if len != BANK_UNITS {
+                        if len != UnitCount::BANK {
                             here.make_small(machine, at);
                         }
                         return Some((Dirty { region, address, len }, (region, at)));
@@ -501,7 +501,7 @@ impl Units {
             regions.iter().fold(Usage::default(), |sum, region| Usage {
                 used: sum.used + region.used_units(),
                 dirty: sum.dirty + region.dirty_units(),
-                committed: sum.committed + region.committed_banks() * BANK_UNITS,
+                committed: sum.committed + UnitCount::whole_in(region.committed_banks() * BANK),
             })
         })
     }
@@ -564,11 +564,9 @@ fn open(
     supply: &mut Supply,
     Wanted { home, layout, largest }: Wanted,
 ) -> bool {
-    let need = layout
-        .len
-        .checked_add(layout.align)
-        .and_then(|units| units.checked_mul(UNIT))
-        .and_then(|bytes| bytes.checked_next_multiple_of(BANK));
+    let units = layout.len.0.checked_add(layout.align.0);
+    let bytes = units.and_then(|units| units.checked_mul(UNIT));
+    let need = bytes.and_then(|bytes| bytes.checked_next_multiple_of(BANK));
     let Some(need) = need else { return false };
     let Some(from) = source(machine, supply, home) else { return false };
     let most = if largest == 0 { usize::MAX } else { largest };

@@ -4,8 +4,8 @@
 //! is not checked for where it belongs.
 
 use super::{Region, Run};
-use crate::malloc::units::UnitLayout;
 use crate::malloc::units::bank::Bank;
+use crate::malloc::units::{UnitCount, UnitLayout};
 use crate::row::Row;
 
 impl Region {
@@ -23,23 +23,29 @@ impl Region {
         let at = index.fullest(view.banks, layout)?;
         let first = view.banks.at(at).find(layout)?;
         let zero = self.take_listed(at, AWAY, first, layout.len);
-        Some(Run { address: self.address(at, first), zero, fresh: false, used: self.used_units })
+        Some(Run { address: self.address(at, first), zero, fresh: false, used: self.used })
     }
 
     /// Takes units of one bank; whether they read as zero.
     #[inline(always)]
-    pub(super) fn take_units(&mut self, at: usize, first: usize, len: usize) -> bool {
+    pub(super) fn take_units(&mut self, at: usize, first: usize, len: UnitCount) -> bool {
         let away = self.is_away(at);
         self.take_listed(at, away, first, len)
     }
 
     /// The same of a bank that is known to be `away` from home or not.
     #[inline(always)]
-    pub(super) fn take_listed(&mut self, at: usize, away: bool, first: usize, len: usize) -> bool {
+    pub(super) fn take_listed(
+        &mut self,
+        at: usize,
+        away: bool,
+        first: usize,
+        len: UnitCount,
+    ) -> bool {
         let dirty = self.change_listed(at, away, |bank| bank.take(first, len));
-        self.used_units += len;
-        self.dirty_units -= dirty;
-        dirty == 0
+        self.used += len;
+        self.dirty -= dirty;
+        dirty.0 == 0
     }
 
     #[inline(always)]

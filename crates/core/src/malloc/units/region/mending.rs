@@ -3,8 +3,8 @@
 
 use super::Region;
 use crate::machine::Machine;
-use crate::malloc::units::BANK;
 use crate::malloc::units::index::Index;
+use crate::malloc::units::{BANK, UnitCount};
 use crate::place::Home;
 use core::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ impl Region {
         let view = self.view();
         (*view.index, *view.away) = (Index::EMPTY, Index::EMPTY);
         let mut free = view.free;
-        let (mut used, mut dirty) = (0, 0);
+        let (mut used, mut dirty) = (UnitCount(0), UnitCount(0));
         for at in 0..committed {
             let Some(bank) = view.banks.get_mut(at) else { break };
             bank.mend();
@@ -26,12 +26,12 @@ impl Region {
             }
             let (away, none) = (bank.node != home, bank.used == 0);
             used += bank.used_units();
-            dirty += bank.dirty.count_ones() as usize;
+            dirty += bank.dirty_units();
             free.set(at, none);
             let index = if away { &mut *view.away } else { &mut *view.index };
             index.insert(view.banks, at);
         }
-        (self.used_units, self.dirty_units) = (used, dirty);
+        (self.used, self.dirty) = (used, dirty);
         self.span.store(committed * BANK, Ordering::Release);
     }
 }

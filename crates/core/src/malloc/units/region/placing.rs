@@ -8,7 +8,7 @@ use crate::machine::{Machine, Nodes};
 use crate::malloc::units::bank::Bank;
 use crate::malloc::units::region::Run;
 use crate::malloc::units::supply::{Supply, nodes_of};
-use crate::malloc::units::{BANK, UnitLayout};
+use crate::malloc::units::{BANK, UnitCount, UnitLayout};
 use crate::place::{Home, NodeId};
 use crate::row::Row;
 
@@ -87,7 +87,7 @@ impl Region {
                 if unsafe { machine.purge(all, BANK) } {
                     let dirty =
                         self.change(at, |bank| core::mem::take(&mut bank.dirty).count_ones());
-                    self.dirty_units -= dirty as usize;
+                    self.dirty -= UnitCount(dirty as usize);
                 }
             }
             if let Some(bank) = self.view().banks.get_mut(at) {

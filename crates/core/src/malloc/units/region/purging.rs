@@ -10,8 +10,7 @@
 
 use super::{RECORD, Region};
 use crate::machine::Machine;
-use crate::malloc::units::BANK;
-use crate::malloc::units::BANK_UNITS;
+use crate::malloc::units::{BANK, BANK_UNITS, UnitCount};
 use crate::row::Row;
 
 /// Bytes of the tags of a bank.
@@ -38,7 +37,7 @@ impl Region {
         if bank.huge {
             let more = !(bank.used | bank.dirty);
             bank.dirty |= more;
-            self.dirty_units += more.count_ones() as usize;
+            self.dirty += UnitCount(more.count_ones() as usize);
         }
     }
 

@@ -41,7 +41,8 @@ impl Region {
     fn drop_last(&mut self) {
         let mut last = self.committed;
         while let Some(at) = last.checked_sub(1).filter(|&at| self.bank(at).used == 0) {
-            self.dirty_units -= self.bank(at).dirty.count_ones() as usize;
+            let dirty = self.bank(at).dirty_units();
+            self.dirty -= dirty;
             last = at;
         }
         self.committed = last;
