@@ -10,9 +10,9 @@
 use crate::malloc::decisions::Decisions;
 use crate::malloc::units::UnitCount;
 
-/// Bytes in use for each of which a pause is so much longer: a round looks at all units in use, at about ten
+/// Units in use (32 GiB) for each of which a pause is so much longer: a round looks at all of them, at about ten
 /// nanoseconds each, and the purger shall take at most one hundredth of a processor.
-const BYTES_A_PAUSE: usize = 32 << 30;
+const A_PAUSE: UnitCount = UnitCount::whole_in(32 << 30);
 
 const NS_A_MS: u64 = 1_000_000;
 
@@ -25,9 +25,7 @@ pub struct Rounds {
 impl Rounds {
     /// How long to sleep before the next round, in nanoseconds, while so much is in use; `None`: the purger ends.
     pub fn pause_ns(&self, decisions: &Decisions, used: UnitCount) -> Option<u64> {
-        let pause = decisions.purge_round as u64
-            * NS_A_MS
-            * (1 + used.0 / UnitCount::whole_in(BYTES_A_PAUSE).0) as u64;
+        let pause = decisions.purge_round as u64 * NS_A_MS * (1 + used.0 / A_PAUSE.0) as u64;
         (self.idle_ns < decisions.purge_patience as u64 * NS_A_MS).then_some(pause)
     }
 

@@ -187,7 +187,7 @@ fn the_census_counts_in_all_of_a_hundred_banks() {
     assert_eq!(census.large_blocks, stays.len() as u64);
     assert_eq!(census.large_bytes, (stays.len() * MIB) as u64);
     assert!(census.held >= census.large_bytes && census.held < census.large_bytes + MIB as u64);
-    assert_eq!(census.dirty, (heap.usage().dirty.bytes()) as u64);
+    assert_eq!(census.dirty, heap.usage().dirty.bytes() as u64);
 }
 
 /// Caches are counted apart by whether they have a thread.

@@ -150,7 +150,7 @@ fn stacks_of_a_thread_that_ended_serve_when_memory_is_short() {
     let heap = heap();
     let (one, two) = (heap.attach().expect("memory"), heap.attach().expect("memory"));
     let blocks = fill(&heap, one, 1000, 320_000);
-    heap.set_limit((heap.usage().used.0 + heap.usage().dirty.0) * UNIT);
+    heap.set_limit((heap.usage().used + heap.usage().dirty).bytes());
     free(&heap, one, blocks.into_iter().step_by(40));
     heap.detach(one);
     assert!(!heap.allocate(two, 1000).is_null());

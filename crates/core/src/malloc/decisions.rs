@@ -175,8 +175,8 @@ impl Decisions {
     /// to nothing stays untouched: for a thread with twice as many slabs as classes, at most half of which are being filled.
     /// It never asks for large blocks: a program may touch a table in part, and nobody can know.
     #[inline]
-    pub const fn is_huge(&self, used: UnitCount, slabs: usize, classes: usize) -> bool {
-        used.0 >= UnitCount::whole_in(self.huge_from).0 && slabs >= classes * 2
+    pub fn is_huge(&self, used: UnitCount, slabs: usize, classes: usize) -> bool {
+        used >= UnitCount::whole_in(self.huge_from) && slabs >= classes * 2
     }
 }
 

@@ -42,7 +42,7 @@ impl Pages {
     }
 
     /// These and those.
-    pub const fn and(self, others: Pages) -> Pages {
+    pub const fn with(self, others: Pages) -> Pages {
         Pages(self.0 | others.0)
     }
 
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(pages.place(), first * 4096..(first + len) * 4096);
             assert_eq!(pages.lowest(), Pages::touching(first * 4096, 1));
             let far = if first + len < 15 { Pages(0x8000) } else { Pages::NONE };
-            assert_eq!(pages.and(far).lowest_run(), pages);
+            assert_eq!(pages.with(far).lowest_run(), pages);
         }
     }
 }

@@ -297,7 +297,7 @@ impl Slab {
             let last = ((end - 1) / size).min(self.blocks.get() as usize - 1);
             // A page behind the last block is never touched: nothing to return.
             if !these.without(purged).is_empty() && first <= last && self.hold(first, last, held) {
-                pages = pages.and(these);
+                pages = pages.with(these);
             }
             start = end;
         }

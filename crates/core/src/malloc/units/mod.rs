@@ -24,7 +24,7 @@ pub use table::{Cursor, MAX_REGIONS, Units, Usage};
 
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// A number of units. (A plain `usize` is a number of bytes, an address, or an index.)
+/// A number of units: never mixed up with one of bytes, which is a plain `usize`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(transparent)]
 pub struct UnitCount(pub usize);
