@@ -95,6 +95,27 @@ fn written(block: *mut u8) -> usize {
     (0..UNIT).step_by(4096).filter(|at| page(*at).iter().any(|byte| *byte != 0)).count()
 }
 
+/// Pages in which no block was ever taken need no marks. They came into memory for marks alone, so a program with many slabs
+/// and few blocks in each held more memory for having a purger.
+#[test]
+fn pages_that_no_block_was_taken_from_stay_out_of_memory() {
+    for size in [16, 64, 112, 1000, 5000] {
+        let heap = heap();
+        let cache = heap.attach().expect("memory");
+        // Keeps the slab.
+        let block = heap.allocate(cache, size);
+        slow_frees(&heap, cache, size, 10_000);
+        let before = written(block);
+        for round in 0..3 {
+            heap.purge(true);
+            slow_frees(&heap, cache, size, 10_000);
+            assert_eq!(written(block), before, "pages for blocks of {size}, round {round}");
+            assert_eq!(slow_frees(&heap, cache, size, 1000), 0, "of {size}, round {round}");
+        }
+        heap.check().expect("whole");
+    }
+}
+
 #[test]
 fn what_is_little_used_stays_given_back() {
     let heap = heap();

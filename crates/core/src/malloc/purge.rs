@@ -187,11 +187,14 @@ fn purge_slab<M: Machine>(shared: &Shared<M>, region: &Region, slab: &Slab) -> u
         return 0;
     }
     if !pages.is_empty() {
-        // Before the blocks can be had again: marks in them are about to vanish.
         slab.purged.add(pages);
-        slab.unmarked.add(pages);
-        // SAFETY: the region contains the slab.
-        unsafe { region.tag(slab.base()) }.fetch_or(SPARSE, Ordering::Relaxed);
+        // Before the blocks can be had again: marks in them are about to vanish.
+        let marked = pages.without(slab.untaken.get());
+        if !marked.is_empty() {
+            slab.unmarked.add(marked);
+            // SAFETY: the region contains the slab.
+            unsafe { region.tag(slab.base()) }.fetch_or(SPARSE, Ordering::Relaxed);
+        }
         shared.units.make_small(&shared.machine, slab.base());
         purge_pages(&shared.machine, slab.base(), pages);
     }

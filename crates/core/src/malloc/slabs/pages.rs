@@ -107,6 +107,11 @@ impl PageSet {
     pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
+
+    /// Adds all, for a thread that has the slab alone.
+    pub fn fill(&self) {
+        self.0.store(u16::MAX, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,9 @@ pub struct Slab {
     pub unmarked: PageSet,
     /// The owner's count of frees that took the careful path for want of marks.
     pub careful: Cell<u16>,
-    _room: u32,
+    /// Pages in which no block was ever taken, so none can be freed twice.
+    pub untaken: PageSet,
+    _room: u16,
     /// The second cache line: the bits themselves, when these are enough.
     inline_bits: [AtomicU64; INLINE / 64],
 }
@@ -81,6 +83,7 @@ impl Slab {
             seen: AtomicU16::new(0),
             unmarked: PageSet::new(),
             careful: Cell::new(0),
+            untaken: PageSet::new(),
             _room: 0,
             inline_bits: core::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -109,6 +112,7 @@ impl Slab {
         self.seen.store(0, Ordering::Relaxed);
         self.unmarked.clear();
         self.careful.set(0);
+        self.untaken.fill();
         self.bits.set(if blocks <= INLINE { self.inline_bits.as_ptr() } else { bitmap.cast() });
         for (at, word) in self.words().iter().enumerate() {
             word.store(self.full(at), Ordering::Relaxed);
@@ -201,10 +205,12 @@ impl Slab {
         }
         // SAFETY: clearing their bits made the blocks ours.
         unsafe { chain.add(base, size, got) };
-        if !self.purged.get().is_empty() {
+        if !self.purged.get().with(self.untaken.get()).is_empty() {
             let (low, high) = (got.trailing_zeros() as usize, 63 - got.leading_zeros() as usize);
             let first = (at * 64 + low) * size;
-            self.purged.remove(Pages::touching(first, (at * 64 + high + 1) * size - first));
+            let pages = Pages::touching(first, (at * 64 + high + 1) * size - first);
+            self.purged.remove(pages);
+            self.untaken.remove(pages);
         }
     }
 
