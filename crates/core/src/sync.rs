@@ -23,6 +23,7 @@ const SPINS: u32 = 100;
 /// The word names the holder ([`Machine::me`]): in a forked child, which has one of its parent's threads only, a lock whose
 /// holder is another thread is nobody's ([`Lock::disown`]); one that this thread holds, whose signal handler forked, stays held.
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct Lock {
     word: Word,
 }

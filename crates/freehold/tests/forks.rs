@@ -136,12 +136,11 @@ fn a_child_finds_whole_heaps_whatever_other_threads_do() {
         })
         .collect();
     let statuses = thread::scope(|scope| {
-        for seed in 1..=CHURNERS {
-            let heap = &heap;
-            scope.spawn(move || churn(seed * 7919, heap));
-        }
+        let heap = &heap;
+        let spawn = |seed| scope.spawn(move || churn(seed * 7919, heap));
+        let mut threads: Vec<_> = (1..=CHURNERS).map(spawn).collect();
         // Threads that come and go, and the memory that goes back meanwhile.
-        scope.spawn(|| {
+        threads.push(scope.spawn(|| {
             while !STOP.load(Relaxed) {
                 thread::spawn(|| {
                     let blocks: Vec<_> = (1..500).map(|size| process::allocate(size * 9)).collect();
@@ -152,10 +151,12 @@ fn a_child_finds_whole_heaps_whatever_other_threads_do() {
                 .expect("no panic");
                 process::trim();
             }
-        });
+        }));
         let statuses: Vec<_> =
-            (1..=FORKS as u64).map(|seed| fork_and_look(&kept, &heap, seed)).collect();
+            (1..=FORKS as u64).map(|seed| fork_and_look(&kept, heap, seed)).collect();
         STOP.store(true, Relaxed);
+        // The scope alone does not wait until they have left their caches.
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         statuses
     });
     let broken: Vec<_> = statuses.iter().enumerate().filter(|(_, status)| **status != 0).collect();

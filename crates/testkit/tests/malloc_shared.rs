@@ -38,7 +38,8 @@ fn units(threads_len: usize, size: usize) -> usize {
 
 #[test]
 fn four_threads_share_slabs_of_blocks_from_1_kib() {
-    assert_eq!((units(3, 1024), units(4, 1024), units(60, 1024)), (3, 1, 1));
+    assert_eq!((units(3, 1024), units(4, 1024), units(15, 1024)), (3, 1, 1));
+    assert_eq!((units(17, 1024), units(60, 1024)), (2, 4), "sixteen share one, so few wait");
     assert_eq!((units(3, 32 << 10), units(4, 32 << 10)), (3, 2));
     assert_eq!((units(4, 960), units(64, 16)), (4, 64), "smaller ones are every thread's own");
 }

@@ -6,8 +6,8 @@
 //! allocation, and every free is [`Freed::Slow`].
 //!
 //! Invariant: a stack holds free blocks of slabs that this cache owns, that threads share, or that others adopted while it
-//! had no thread. Only the owning thread touches a cache, except its inbox and its depots; the holder of the registry's lock
-//! owns a cache without a thread.
+//! had no thread. Only the owning thread touches a cache, except its inbox and its depots. A cache without a thread is owned
+//! by the holder of the registry's lock; one whose slabs threads share, by the holder of its own.
 
 use super::block::Block;
 use super::magazines::Magazines;
@@ -17,10 +17,11 @@ use super::tag::Owner;
 use super::units::{UNIT, UNIT_SHIFT};
 use crate::place::Home;
 use crate::size_class::{SMALL_MAX, SizeClass, class_of_small};
+use crate::sync::Lock;
 use core::cell::Cell;
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 
 /// What became of a free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +72,11 @@ pub struct Cache {
     /// Of the first cache of a unit: the next unit, constant once set; and the next unit with gaps, under the registry's lock.
     pub(super) next_unit: Cell<*mut Cache>,
     pub(super) next_gaps: Cell<*mut Cache>,
+    /// Of the first cache of a unit: the cache whose slabs the threads of the unit's caches share; written under the registry's
+    /// lock.
+    pub(super) common: AtomicPtr<Cache>,
+    /// Of a cache whose slabs threads share.
+    pub(super) lock: Lock,
 }
 
 const _: () = assert!(size_of::<Cache>() == 4096, "a cache is one page");

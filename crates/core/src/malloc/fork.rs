@@ -56,10 +56,10 @@ impl<M: Machine> NodeHeap<M> {
         torn |= self.registry.lock.disown(machine);
         torn |= shared.purging.disown(machine);
         shared.forget_freed();
-        for cache in self.registry.caches_alone() {
+        for cache in self.registry.caches_unlocked() {
             let busy = cache.busy.get();
             interrupted |= busy && stays(cache);
-            torn |= busy;
+            torn |= cache.lock.disown(machine) | busy;
         }
         if interrupted {
             return;
@@ -71,21 +71,23 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Whether the calling thread holds a lock of the heap's: then a signal came in the middle of a call.
+    #[inline(never)]
     pub fn is_locked_here(&self) -> bool {
         let locks = [&self.shared.purging, &self.registry.lock, self.shared.units.lock()];
-        locks.iter().any(|lock| lock.is_mine(self.machine()))
+        let commons = self.registry.caches_unlocked().map(|cache| &cache.lock);
+        locks.into_iter().chain(commons).any(|lock| lock.is_mine(self.machine()))
     }
 
     /// Derives everything anew.
     fn mend(&self) {
-        for cache in self.registry.caches_alone() {
+        for cache in self.registry.caches_unlocked() {
             if cache.busy.get() {
                 self.salvage(cache);
                 cache.busy.set(false);
             }
         }
         self.give_back_held();
-        self.registry.caches_alone().for_each(|cache| cache.slabs.forget_all());
+        self.registry.caches_unlocked().for_each(|cache| cache.slabs.forget_all());
         let (mut large_until, mut tails) = (0, 0);
         self.shared.units.each_used(self.machine(), |region, unit| {
             // SAFETY: the unit lies in the region.

@@ -113,7 +113,7 @@ impl<M: Machine> NodeHeap<M> {
         };
         let run = try_it().or_else(|| {
             self.give_all(cache);
-            self.registry.each_idle(self.machine(), |idle| self.give_all(idle));
+            self.registry.each_idle(self.machine(), &mut |idle| self.give_all(idle));
             try_it()
         });
         self.give_surplus();

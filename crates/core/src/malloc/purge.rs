@@ -57,7 +57,7 @@ impl<M: Machine> NodeHeap<M> {
         let shared = &self.shared;
         shared.units.next_tick();
         let mut done = Purged { bytes: 0, unsettled: self.empty_depots(at_once), more: false };
-        self.registry.each_idle(self.machine(), |cache| {
+        self.registry.each_idle(self.machine(), &mut |cache| {
             cache.slabs.receive(shared);
             cache.slabs.retire_free(shared);
         });
@@ -84,7 +84,7 @@ impl<M: Machine> NodeHeap<M> {
     /// (`at_once`: all of them), of every cache. Stacks of idle caches become depots before. How many bytes are left.
     pub(super) fn empty_depots(&self, at_once: bool) -> usize {
         let shared = &self.shared;
-        self.registry.each_idle(self.machine(), |cache| self.stow_all(cache));
+        self.registry.each_idle(self.machine(), &mut |cache| self.stow_all(cache));
         let mut left = 0;
         let caches = self.registry.caches(self.machine());
         for it in caches.take_while(|_| at_once || !shared.is_hurried()) {
@@ -173,17 +173,21 @@ fn purge_slabs<M: Machine>(shared: &Shared<M>, at_once: bool, done: &mut Purged)
 fn purge_slab<M: Machine>(shared: &Shared<M>, region: &Region, slab: &Slab) -> usize {
     // SAFETY: the lock makes this the only access.
     let held = unsafe { &mut *shared.held.get() };
-    held.start(slab);
     let page = shared.machine.page_size();
     // While the units are frozen a live slab cannot become anything else; afterwards the blocks
     // that we hold keep it alive.
     let Some(pages) = shared.units.frozen(&shared.machine, || {
         let alive = slab.vacancy.is_alive();
-        alive.then(|| slab.hold_free_pages(page, held))
+        alive.then(|| {
+            held.start(slab);
+            slab.hold_free_pages(page, held)
+        })
     }) else {
         return 0;
     };
     if held.len == 0 {
+        // It may end now, and its descriptor turn to zero, which is no slab for a forked child.
+        held.slab = ptr::null();
         return 0;
     }
     if !pages.is_empty() {

@@ -73,8 +73,11 @@ impl<M: Machine> NodeHeap<M> {
     fn take_shared(&self, cache: &Cache, class: SizeClass, want: usize, chain: &mut Chain) {
         let shared = &self.shared;
         let found = self.registry.with_common(shared, cache, |common| {
-            common.receive(shared);
             common.take(shared, class, want, chain);
+            if chain.len == 0 {
+                common.receive(shared);
+                common.take(shared, class, want, chain);
+            }
         });
         if found.is_none() || chain.len != 0 {
             return;

@@ -10,6 +10,9 @@
 //! When a program has ended twenty thousand threads, their caches wait for new threads. The purger gives up the wholly
 //! empty ones among them; a new thread makes them anew.
 //!
+//! Threads share slabs of long blocks (`with_common`): those whose caches lie in one unit, so that a lock has sixteen users at
+//! most. These slabs belong to a cache that is in no list, and never has a thread.
+//!
 //! A thread may walk the caches without the registry's lock while a page goes back. It then reads zeros, which are a
 //! cache that holds nothing. What it writes there (a word of 0, or a depot's minimum) means nothing to the next cache.
 //!
@@ -27,7 +30,7 @@ use crate::size_class::SizeClass;
 use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 /// Caches in a unit.
 pub(super) const PER_UNIT: usize = UNIT / size_of::<Cache>();
@@ -44,8 +47,6 @@ pub(super) struct Registry {
     idle_len: AtomicUsize,
     /// Caches with a thread.
     threads: AtomicUsize,
-    /// Whether threads share slabs, or did.
-    shared: AtomicBool,
     pub(super) lock: Lock,
 }
 
@@ -66,17 +67,11 @@ struct Waiting {
     fresh: *mut Cache,
     /// Units of which pages were given up, each by its first cache.
     gaps: *mut Cache,
-    /// The cache whose slabs all threads share. It is in no list, and never has a thread.
-    common: *mut Cache,
 }
 
 impl Waiting {
-    const NONE: Waiting = Waiting {
-        idle: ptr::null_mut(),
-        fresh: ptr::null_mut(),
-        gaps: ptr::null_mut(),
-        common: ptr::null_mut(),
-    };
+    const NONE: Waiting =
+        Waiting { idle: ptr::null_mut(), fresh: ptr::null_mut(), gaps: ptr::null_mut() };
 }
 
 impl Cache {
@@ -90,6 +85,12 @@ impl Cache {
         let first = ptr::from_ref(self).map_addr(|at| at & !(UNIT - 1));
         // SAFETY: a unit's first cache is made before the others, and stays.
         unsafe { &*first }
+    }
+
+    /// The cache whose slabs this one shares with the others in its unit, if there is one yet.
+    fn common(&self) -> Option<&'static Cache> {
+        // SAFETY: null, or a cache, which lives for ever. Acquire pairs with the Release of who made it.
+        unsafe { self.first_of_unit().common.load(Ordering::Acquire).as_ref() }
     }
 }
 
@@ -128,7 +129,6 @@ impl Registry {
             lists: UnsafeCell::new(lists),
             idle_len: AtomicUsize::new(0),
             threads: AtomicUsize::new(0),
-            shared: AtomicBool::new(false),
             lock: Lock::new(),
         }
     }
@@ -140,8 +140,12 @@ impl Registry {
 
     /// Whether any thread has ever had a cache.
     pub(super) fn is_used(&self) -> bool {
+        !self.last_unit().is_null()
+    }
+
+    fn last_unit(&self) -> *const Cache {
         // SAFETY: reads one word, which is written under the lock, by one store.
-        unsafe { !(&raw const (*self.lists.get()).all).read_volatile().is_null() }
+        unsafe { (&raw const (*self.lists.get()).all).read_volatile() }
     }
 
     /// Runs `work` on the lists under the lock.
@@ -187,51 +191,44 @@ impl Registry {
             && (cache.waits.get() as usize) < decisions.slabs_shared_waits
     }
 
-    /// Runs `work`, for the thread of a cache, on the cache whose slabs the threads of its home share; `None` when memory is
-    /// short.
+    /// Runs `work`, for the thread of a cache, on the slabs that it shares with the other threads of its unit; `None` when
+    /// memory is short.
     pub(super) fn with_common<M: Machine, R>(
         &self,
         shared: &Shared<M>,
         cache: &Cache,
         work: impl FnOnce(&Slabs) -> R,
     ) -> Option<R> {
-        let (waited, waits) = (self.lock.lock(&shared.machine), cache.waits.get());
-        cache.waits.set(if waited { waits.saturating_add(4) } else { waits.saturating_sub(1) });
-        // SAFETY: the lock makes this the only access.
-        let lists = unsafe { &mut *self.lists.get() };
-        let home = cache.home.get();
-        if lists.waiting(home).common.is_null() {
-            let new = lists.make(shared, home);
-            lists.waiting(home).common = new;
-            self.shared.store(true, Ordering::Relaxed);
-        }
-        // SAFETY: caches live for ever; those without a thread are touched under the lock only.
-        let common = unsafe { lists.waiting(home).common.as_ref() };
-        let result = common.map(|common| work(&common.slabs));
-        self.lock.unlock(&shared.machine);
-        result
+        let common = self.hold_common(shared, cache)?;
+        let result = work(&common.slabs);
+        common.lock.unlock(&shared.machine);
+        Some(result)
     }
 
-    /// The same for a thread that shares no slabs, or waited too often, if there is such a cache and nobody has the lock: what is
-    /// left in these slabs may be used by nobody else any more. Where nobody waits, a thread shares again.
+    /// Takes the lock of the cache whose slabs a thread shares.
+    #[inline(never)]
+    fn hold_common<M: Machine>(&self, shared: &Shared<M>, cache: &Cache) -> Option<&'static Cache> {
+        let common = match cache.common() {
+            None => self.with(&shared.machine, |lists| lists.make_common(shared, cache))?,
+            Some(common) => common,
+        };
+        let (waited, waits) = (common.lock.lock(&shared.machine), cache.waits.get());
+        cache.waits.set(if waited { waits.saturating_add(4) } else { waits.saturating_sub(1) });
+        Some(common)
+    }
+
+    /// The same for a thread that shares no slabs, or waited too often, if there are such slabs and nobody has the lock: what is
+    /// left in them may be used by nobody else any more. Where nobody waits, a thread shares again.
     pub(super) fn try_common(
         &self,
         machine: &impl Machine,
         cache: &Cache,
         work: impl FnOnce(&Slabs),
     ) {
-        if !self.shared.load(Ordering::Relaxed) {
-            return;
-        }
-        self.lock.try_with(machine, || {
+        let Some(common) = cache.common() else { return };
+        common.lock.try_with(machine, || {
             cache.waits.set(cache.waits.get().saturating_sub(1));
-            // SAFETY: the lock makes this the only access.
-            let lists = unsafe { &mut *self.lists.get() };
-            // SAFETY: caches live for ever; those without a thread are touched under the lock only.
-            let common = unsafe { lists.waiting(cache.home.get()).common.as_ref() };
-            if let Some(common) = common {
-                work(&common.slabs);
-            }
+            work(&common.slabs);
         });
     }
 
@@ -267,13 +264,14 @@ impl Registry {
         })
     }
 
-    /// Visits every cache without a thread, some at a time; no thread takes one of these meanwhile.
-    pub(super) fn each_idle(&self, machine: &impl Machine, mut visit: impl FnMut(&Cache)) {
+    /// Visits every cache without a thread, some at a time; no thread takes one of these, or a block of its slabs, meanwhile.
+    pub(super) fn each_idle(&self, machine: &impl Machine, visit: &mut dyn FnMut(&Cache)) {
         let mut caches = self.caches(machine).peekable();
         while caches.peek().is_some() {
             self.with(machine, |_| {
                 let some = caches.by_ref().take(AT_ONCE);
-                some.filter(|cache| !cache.attached.get()).for_each(&mut visit);
+                let idle = some.filter(|cache| !cache.attached.get());
+                idle.for_each(|cache| cache.lock.with(machine, || visit(cache)));
             });
         }
     }
@@ -285,7 +283,7 @@ impl Registry {
             return;
         }
         let mut some = false;
-        self.each_idle(machine, |cache| {
+        self.each_idle(machine, &mut |cache| {
             let first = ptr::eq(cache, cache.first_of_unit());
             cache.given_up.set(!first && cache.is_empty());
             some |= cache.given_up.get();
@@ -309,21 +307,19 @@ impl Registry {
         }
     }
 
-    /// In a forked child, which is alone: all caches.
-    pub(super) fn caches_alone(&self) -> Caches {
-        // SAFETY: no other thread exists.
-        unsafe { (*self.lists.get()).caches() }
+    /// Every cache that there was a moment ago, for a caller that cannot wait for the lock.
+    pub(super) fn caches_unlocked(&self) -> Caches {
+        Caches { unit: self.last_unit(), page: 0 }
     }
 
     /// In a forked child: caches of which `stays` says no have no thread, whatever they were before.
     pub(super) fn rest_all(&self, machine: &impl Machine, stays: impl Fn(&Cache) -> bool) {
         let (len, threads) = self.with(machine, |lists| {
-            lists.each_waiting(|waiting| {
-                (waiting.idle, waiting.common) = (ptr::null_mut(), ptr::null_mut());
-            });
+            lists.each_waiting(|waiting| waiting.idle = ptr::null_mut());
             let (mut len, mut threads) = (0, 0);
             for cache in lists.caches() {
                 cache.told.set(0);
+                cache.common.store(ptr::null_mut(), Ordering::Relaxed);
                 if stays(cache) {
                     cache.attached.set(true);
                     threads += 1;
@@ -336,7 +332,6 @@ impl Registry {
         });
         self.idle_len.store(len, Ordering::Relaxed);
         self.threads.store(threads, Ordering::Relaxed);
-        self.shared.store(false, Ordering::Relaxed);
     }
 }
 
@@ -388,6 +383,19 @@ impl Lists {
             self.waiting(home).fresh = new.wrapping_add(1);
         }
         new
+    }
+
+    /// The cache whose slabs the caches in the unit of this one share from now on, unless there is one already.
+    fn make_common<M: Machine>(
+        &mut self,
+        shared: &Shared<M>,
+        cache: &Cache,
+    ) -> Option<&'static Cache> {
+        if cache.common().is_none() {
+            let new = self.make(shared, cache.home.get());
+            cache.first_of_unit().common.store(new, Ordering::Release);
+        }
+        cache.common()
     }
 
     /// The next page that was never used.

@@ -15,7 +15,7 @@
 //!
 //! Invariant: a slab with set bits is in its owner's list of its class, or on its way there through
 //! the owner's inbox (`vacancy` proves it). Only the owner links, unlinks and retires; the holder
-//! of the registry's lock owns caches without a thread; and the purger retires slabs that their owner lists no longer
+//! of its lock owns a cache whose slabs threads share, the holder of the registry's lock any other without a thread; and the purger retires slabs that their owner lists no longer
 //! (`Slabs::retire_forgotten`).
 
 #[cfg(not(loom))]
