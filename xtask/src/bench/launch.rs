@@ -52,6 +52,21 @@ pub struct Job {
     pub keep_output: bool,
 }
 
+impl Usage {
+    /// The same with times, of which only so large a part counts.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "some seconds"
+    )]
+    pub fn with_part_of_times(self, part: f64) -> Self {
+        let of = |time: u64| (time as f64 * part) as u64;
+        let (wall_ns, user_us) = (of(self.wall_ns), of(self.user_us));
+        Self { wall_ns, user_us, system_us: of(self.system_us), ..self }
+    }
+}
+
 impl Job {
     /// A program of our own: it links no malloc but libc's and prints what is read afterwards.
     pub fn of_ours(place: &Place, source: &str, args: Vec<String>) -> Self {

@@ -98,7 +98,12 @@ impl Columns<'_> {
     ) -> anyhow::Result<Result<Usage, String>> {
         let allocator = &self.allocators[column];
         let outcome = self.row.run(self.place, allocator, None)?;
-        let failure = outcome.failure();
+        let work = self.row.work.as_ref().map(|work| Ok((work, work.read(&outcome.stdout)?)));
+        let (work, unread) = match work.transpose() {
+            Ok(work) => (work, None),
+            Err(why) => (None, Some(why)),
+        };
+        let failure = outcome.failure().or(unread.map(|why: anyhow::Error| format!("{why:#}")));
         let printed: Option<Value> = serde_json::from_str(outcome.stdout.trim()).ok();
         raw.push(&json!({
             "kind": "run",
@@ -106,10 +111,15 @@ impl Columns<'_> {
             "allocator": allocator.name,
             "round": round,
             "usage": outcome.usage,
+            "work": work.map(|(_, done)| done),
             "result": printed.filter(Value::is_object),
             "failure": failure,
         }))?;
-        Ok(failure.map_or(Ok(outcome.usage), Err))
+        let usage = match work {
+            Some((work, done)) => outcome.usage.with_part_of_times(work.per / done),
+            None => outcome.usage,
+        };
+        Ok(failure.map_or(Ok(usage), Err))
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Row {
     pub job: Job,
     /// Whether every allocator must see it print the same.
     pub same_output: bool,
+    /// Of a program that runs for a fixed time: how it says what it did.
+    pub work: Option<suite::Work>,
     quick: bool,
 }
 
@@ -23,7 +25,7 @@ pub struct Row {
 pub fn of_micro(place: &Place, micro: &Micro, quick: bool) -> Row {
     let args = if quick { &micro.quick } else { &micro.args };
     let job = Job::of_ours(place, &micro.source, suite::words(args, ("{scratch}", &place.scratch)));
-    Row { name: micro.name.clone(), job, same_output: false, quick }
+    Row { name: micro.name.clone(), job, same_output: false, work: None, quick }
 }
 
 /// A real program as a row; fails with the package's name when it is not installed.
@@ -40,7 +42,7 @@ pub fn of_program(place: &Place, program: &Program, quick: bool) -> anyhow::Resu
     let args = suite::words(&program.args, ("{scratch}", &place.scratch));
     let job = Job { program: file, args, env, input: None, preload_libc: true, keep_output: false };
     let same_output = program.name != "redis";
-    Ok(Row { name: program.name.clone(), job, same_output, quick })
+    Ok(Row { name: program.name.clone(), job, same_output, work: None, quick })
 }
 
 /// A row of mimalloc-bench.
@@ -49,9 +51,10 @@ pub fn of_public(place: &Place, row: &Public) -> anyhow::Result<Row> {
     let program = public::build(place, &folder, row)?;
     let args = suite::words(&row.args, ("{public}", &folder));
     let input = row.input.as_ref().map(|input| folder.join(input));
-    let job =
-        Job { program, args, env: Vec::new(), input, preload_libc: false, keep_output: false };
-    Ok(Row { name: row.name.clone(), job, same_output: false, quick: false })
+    let keep_output = row.work.is_some();
+    let job = Job { program, args, env: Vec::new(), input, preload_libc: false, keep_output };
+    let work = row.work.clone();
+    Ok(Row { name: row.name.clone(), job, same_output: false, work, quick: false })
 }
 
 /// `python3` on the PATH may be a script that chooses a version; what it starts is what is measured.
@@ -69,7 +72,7 @@ fn real_python(found: &Path) -> anyhow::Result<std::path::PathBuf> {
 impl Row {
     /// A row that is not of the list.
     pub fn plain(name: &str, job: Job) -> Self {
-        Self { name: name.to_owned(), job, same_output: false, quick: false }
+        Self { name: name.to_owned(), job, same_output: false, work: None, quick: false }
     }
 
     /// One run under an allocator.

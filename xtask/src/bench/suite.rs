@@ -66,6 +66,32 @@ pub struct Public {
     pub args: String,
     /// What it reads as its standard input, in that folder.
     pub input: Option<String>,
+    /// Of a program that runs for a fixed time: what it prints of the work that it did.
+    pub work: Option<Work>,
+}
+
+/// How much a program did, as it says itself: its times count for a fixed amount of it.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// What it prints, with `{}` where the number stands, at one end.
+    pub says: String,
+    /// Times are for so much of it.
+    pub per: f64,
+}
+
+impl Work {
+    /// The number in what was printed.
+    pub fn read(&self, printed: &str) -> anyhow::Result<f64> {
+        let number = |text: &str| text.parse().ok().filter(|number| *number > 0.0);
+        let (before, behind) = self.says.split_once("{}").context("{} stands for the number")?;
+        let found = if before.is_empty() {
+            printed.split_once(behind).and_then(|(text, _)| number(text.split_whitespace().last()?))
+        } else {
+            printed.split_once(before).and_then(|(_, text)| number(text.split_whitespace().next()?))
+        };
+        found.with_context(|| format!("it did not print {:?}", self.says))
+    }
 }
 
 /// `bench/`, where the sources and the list are.
@@ -124,6 +150,18 @@ mod tests {
         for micro in load().unwrap().micro {
             let path = folder().join("workloads").join(&micro.source);
             assert!(path.is_file(), "{} has no source {}", micro.name, path.display());
+        }
+    }
+
+    #[test]
+    fn the_work_that_was_done_is_read_from_either_side() {
+        let read = |says: &str, printed| Work { says: says.to_owned(), per: 1.0 }.read(printed);
+        assert_eq!(read("{} iterations", "so\n12345 iterations \n").unwrap(), 12345.0);
+        let rate = "rtime: 2.0, free/sec: 18.4 M\n";
+        assert_eq!(read("free/sec: {}", rate).unwrap(), 18.4);
+        for says in ["{} iterations", "sold: {}", "rtime: {}"] {
+            let why = read(says, rate).unwrap_err().to_string();
+            assert_eq!(why, format!("it did not print {says:?}"));
         }
     }
 
