@@ -1,6 +1,6 @@
-/* latency OPS LIVE REMOTE
+/* latency OPS LIVE REMOTE LARGEST
  *
- * Ticks of single calls: two threads, log-uniform sizes 16 B - 8 KiB, LIVE blocks each, OPS replacements each.
+ * Ticks of single calls: two threads, log-uniform sizes 16 B - LARGEST, LIVE blocks each, OPS replacements each.
  * REMOTE percent of the blocks are given to the other thread, which frees them. Timed (rdtscp before, rdtscp and
  * lfence after) are the calls alone and, from the same start, malloc and the first writes into the block, to its
  * first and last word: a page fault that an allocator leaves to the program is the program's time all the same. The
@@ -63,6 +63,7 @@ typedef struct {
     Histogram *mallocs, *touched, *frees;
     uint64_t ops, seed;
     uint32_t live, remote;
+    size_t largest;
 } Work;
 
 static void timed_free(Work *w, Slot *slot) {
@@ -106,7 +107,7 @@ static void *body(void *context) {
     for (uint64_t done = 0; done < w->ops; done++) {
         Slot *slot = &slots[below(&rng, w->live)];
         if (below(&rng, 100) >= w->remote || !give(w->theirs, slot)) timed_free(w, slot);
-        timed_malloc(w, slot, log_uniform(&rng, 16, 8192));
+        timed_malloc(w, slot, log_uniform(&rng, 16, w->largest));
         if (done % 16 == 0) empty_inbox(w);
     }
     return NULL;
@@ -138,7 +139,7 @@ int main(int argc, char **argv) {
     Work works[2];
     for (unsigned i = 0; i < 2; i++)
         works[i] = (Work){&inboxes[i], &inboxes[1 - i], &all[i], &all[2 + i], &all[4 + i], number(argc, argv, 1), i + 1,
-                          (uint32_t)number(argc, argv, 2), (uint32_t)number(argc, argv, 3)};
+                          (uint32_t)number(argc, argv, 2), (uint32_t)number(argc, argv, 3), number(argc, argv, 4)};
     for (unsigned i = 0; i < 100000; i++) {
         uint64_t start = ticks_start();
         add(&all[6], ticks_end() - start);

@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 const CALLS: &[(&str, &str)] =
     &[("malloc", "malloc"), ("malloc_and_touch", "malloc+touch"), ("free", "free")];
 const POINTS: &[&str] = &["p50", "p99", "p99.9", "p99.99", "max"];
+/// How long the longest blocks are, a table each.
+const LARGEST: &[&str] = &["8K", "64K"];
 
-/// Runs `rounds` interleaved rounds and returns the table, and whether all runs counted.
+/// Runs `rounds` interleaved rounds for each table and returns the tables, and whether all runs counted.
 pub fn measure(
     place: &Place,
     allocators: &[Allocator],
@@ -23,8 +25,25 @@ pub fn measure(
     quick: bool,
     raw: &mut Raw,
 ) -> anyhow::Result<(String, bool)> {
+    let (mut tables, mut whole) = (String::new(), true);
+    for largest in LARGEST {
+        let (table, all) = measure_to(largest, place, allocators, rounds, quick, raw)?;
+        tables += &table;
+        whole &= all;
+    }
+    Ok((tables, whole))
+}
+
+fn measure_to(
+    largest: &str,
+    place: &Place,
+    allocators: &[Allocator],
+    rounds: usize,
+    quick: bool,
+    raw: &mut Raw,
+) -> anyhow::Result<(String, bool)> {
     let ops = if quick { "300000" } else { "1500000" };
-    let args = [ops, "5000", "20"].map(str::to_owned).to_vec();
+    let args = [ops, "5000", "20", largest].map(str::to_owned).to_vec();
     let job = Job::of_ours(place, "latency.c", args);
     let mut results: Vec<Vec<Value>> = vec![Vec::new(); allocators.len()];
     for round in 0..rounds {
@@ -33,20 +52,20 @@ pub fn measure(
             let outcome = launch::run(place, &allocators[column], &job, None)?;
             let result: Option<Value> = serde_json::from_str(outcome.stdout.trim()).ok();
             raw.push(
-                &json!({"kind": "latency", "allocator": allocators[column].name, "round": round,
-                "result": result, "failure": outcome.failure()}),
+                &json!({"kind": "latency", "largest": largest, "allocator": allocators[column].name,
+                "round": round, "result": result, "failure": outcome.failure()}),
             )?;
             results[column].extend(result.filter(|_| outcome.failure().is_none()));
         }
     }
     let whole = results.iter().all(|runs| runs.len() == rounds);
-    Ok((table(allocators, &results, ops).render(), whole))
+    Ok((table(allocators, &results, ops, largest).render(), whole))
 }
 
-fn table(allocators: &[Allocator], results: &[Vec<Value>], ops: &str) -> Table {
+fn table(allocators: &[Allocator], results: &[Vec<Value>], ops: &str, largest: &str) -> Table {
     let clock = median(&results.concat(), |result| &result["clock_ns"]);
     let title = format!(
-        "Latency per call in ns (2 threads x {ops} replacements of 16 B - 8 KiB, 20 % freed by the other thread; \
+        "Latency per call in ns (2 threads x {ops} replacements of 16 B - {largest}iB, 20 % freed by the other thread; \
          the clock's own cost of {} ns is included)",
         number(clock)
     );
