@@ -65,8 +65,9 @@ fn measure_to(
 fn table(allocators: &[Allocator], results: &[Vec<Value>], ops: &str, largest: &str) -> Table {
     let clock = median(&results.concat(), |result| &result["clock_ns"]);
     let title = format!(
-        "Latency per call in ns (2 threads x {ops} replacements of 16 B - {largest}iB, 20 % freed by the other thread; \
+        "Latency per call in ns (2 threads x {ops} replacements of 16 B - {}iB, 20 % freed by the other thread; \
          the clock's own cost of {} ns is included)",
+        largest.replace('K', " K"),
         number(clock)
     );
     let head = CALLS
