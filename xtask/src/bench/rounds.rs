@@ -98,12 +98,9 @@ impl Columns<'_> {
     ) -> anyhow::Result<Result<Usage, String>> {
         let allocator = &self.allocators[column];
         let outcome = self.row.run(self.place, allocator, None)?;
-        let work = self.row.work.as_ref().map(|work| Ok((work, work.read(&outcome.stdout)?)));
-        let (work, unread) = match work.transpose() {
-            Ok(work) => (work, None),
-            Err(why) => (None, Some(why)),
-        };
-        let failure = outcome.failure().or(unread.map(|why: anyhow::Error| format!("{why:#}")));
+        let done = self.row.work.as_ref().map(|work| work.read(&outcome.stdout)).transpose();
+        let unread = done.as_ref().err().map(|why| format!("{why:#}"));
+        let (failure, done) = (outcome.failure().or(unread), done.ok().flatten());
         let printed: Option<Value> = serde_json::from_str(outcome.stdout.trim()).ok();
         raw.push(&json!({
             "kind": "run",
@@ -111,13 +108,13 @@ impl Columns<'_> {
             "allocator": allocator.name,
             "round": round,
             "usage": outcome.usage,
-            "work": work.map(|(_, done)| done),
+            "work": done,
             "result": printed.filter(Value::is_object),
             "failure": failure,
         }))?;
-        let usage = match work {
-            Some((work, done)) => outcome.usage.with_part_of_times(work.per / done),
-            None => outcome.usage,
+        let usage = match (&self.row.work, done) {
+            (Some(work), Some(done)) => outcome.usage.with_part_of_times(work.per / done),
+            _ => outcome.usage,
         };
         Ok(failure.map_or(Ok(usage), Err))
     }
