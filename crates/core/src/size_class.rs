@@ -1,16 +1,18 @@
 //! Size <-> class: which sizes a slab may hold.
 //!
-//! Sixteen-byte steps up to 128 bytes, then eight classes per doubling up to 32 KiB: 72 classes,
-//! internal waste at most one ninth above 128 bytes. The tables are evaluated by the compiler.
+//! Sixteen-byte steps up to 128 bytes, then eight per doubling up to a unit. Of steps of which a unit holds equally many
+//! blocks only the largest is a class, for a shorter block would save no unit: 61 classes; internal waste at most one ninth
+//! from 128 bytes to 6 KiB, and less than half above. The tables are evaluated by the compiler.
 //!
 //! Invariant: [`class_of`] returns the smallest class whose [`SizeClass::size`] is at least the
 //! request. Neighbours: `malloc::cache` indexes its bins by class, `malloc::slab` cuts units by size.
 
 /// How many classes there are.
-pub const CLASSES: usize = 72;
+pub const CLASSES: usize = 61;
+const _: () = assert!(CLASSES <= 64, "a set of classes is a word");
 
-/// The largest size that a class holds, in bytes; larger requests take runs of pages.
-pub const MAX_CLASS_SIZE: usize = 32 * 1024;
+/// The largest size that a class holds, in bytes: a unit. Larger requests take runs of units.
+pub const MAX_CLASS_SIZE: usize = 64 * 1024;
 
 /// The largest size that is looked up in a table, in bytes.
 pub const SMALL_MAX: usize = 1024;
@@ -18,10 +20,13 @@ pub const SMALL_MAX: usize = 1024;
 /// Where the linear steps of 16 bytes end and the eight steps per doubling begin, in bytes.
 const LINEAR_MAX: usize = 128;
 
+/// How many steps there are from which classes are chosen.
+const STEPS: usize = LINEAR_MAX / 16 + 8 * (MAX_CLASS_SIZE / LINEAR_MAX).ilog2() as usize;
+
 /// What creeps gets one such part of its size as room.
 const SLACK: usize = 3;
 
-/// One of the [`CLASSES`] sizes, `0 ..= 71`. A word, for it is an index: from a byte it would have to be made again.
+/// One of the [`CLASSES`] sizes, `0 ..= 60`. A word, for it is an index: from a byte it would have to be made again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeClass(usize);
 
@@ -92,7 +97,8 @@ pub const fn class_of(size: usize) -> Option<SizeClass> {
     if size <= SMALL_MAX {
         Some(class_of_small(size))
     } else if size <= MAX_CLASS_SIZE {
-        Some(SizeClass(compute(size) as usize))
+        // SAFETY: the steps end at the largest class.
+        Some(SizeClass(unsafe { *CLASS_OF_STEP.as_ptr().add(step_of(size)) } as usize))
     } else {
         None
     }
@@ -117,8 +123,8 @@ pub const fn class_of_aligned(size: usize, align: usize) -> Option<SizeClass> {
 }
 
 /// The least multiple of `align` that holds `size` bytes, at most [`MAX_CLASS_SIZE`], and at least one. The class that
-/// holds it is a multiple of `align`, too: steps between classes are powers of two, so either `align` divides the step,
-/// or the step divides `align`, and the multiple is a class itself.
+/// holds it is a multiple of `align`, too: steps between sizes are powers of two, so either `align` divides the step,
+/// or the step divides `align`, and the multiple is a step itself; for the steps that are no classes a test shows it.
 #[inline(always)]
 pub const fn round_up(size: usize, align: usize) -> usize {
     (if size == 0 { 0 } else { size - 1 } | (align - 1)) + 1
@@ -143,7 +149,7 @@ const fn small_classes() -> [u8; SMALL_MAX + 1] {
     let mut table = [0; SMALL_MAX + 1];
     let mut size = 0;
     while size <= SMALL_MAX {
-        table[size] = compute(size);
+        table[size] = CLASS_OF_STEP[step_of(size)];
         size += 1;
     }
     table
@@ -155,21 +161,36 @@ pub const fn class_of_small(size: usize) -> SizeClass {
     SizeClass(TABLES.small[size] as usize)
 }
 
-static SIZES: [u16; CLASSES] = {
+static SIZES: [u32; CLASSES] = {
     let mut sizes = [0; CLASSES];
-    let mut class = 0;
-    while class < CLASSES {
-        sizes[class] = size_of_class(class) as u16;
-        class += 1;
+    let mut step = 0;
+    while step < STEPS {
+        // The last step of a class is its size.
+        sizes[CLASS_OF_STEP[step] as usize] = size_of_step(step) as u32;
+        step += 1;
     }
     sizes
+};
+
+/// The class of each step: that of the next one if a unit holds equally many of both.
+static CLASS_OF_STEP: [u8; STEPS] = {
+    let mut classes = [0; STEPS];
+    let (mut step, mut class) = (1, 0);
+    while step < STEPS {
+        if MAX_CLASS_SIZE / size_of_step(step) != MAX_CLASS_SIZE / size_of_step(step - 1) {
+            class += 1;
+        }
+        classes[step] = class;
+        step += 1;
+    }
+    classes
 };
 
 const fn reciprocals() -> [u32; CLASSES] {
     let mut table = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
-        table[class] = reciprocal(size_of_class(class)) as u32;
+        table[class] = reciprocal(SIZES[class] as usize) as u32;
         class += 1;
     }
     table
@@ -183,7 +204,7 @@ const fn bounds() -> [u32; CLASSES] {
     let mut table = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
-        let size = size_of_class(class);
+        let size = SIZES[class] as usize;
         let excess = reciprocal(size) * size as u64 - (1 << 32);
         let behind = ((1 << 16) / size) as u64 * excess;
         table[class] = if behind == 0 { 1 } else { behind as u32 };
@@ -192,27 +213,27 @@ const fn bounds() -> [u32; CLASSES] {
     table
 }
 
-const fn size_of_class(class: usize) -> usize {
-    if class < LINEAR_MAX / 16 {
-        return (class + 1) * 16;
+const fn size_of_step(step: usize) -> usize {
+    if step < LINEAR_MAX / 16 {
+        return (step + 1) * 16;
     }
-    let above = class - LINEAR_MAX / 16;
+    let above = step - LINEAR_MAX / 16;
     let base = LINEAR_MAX << (above / 8);
     base + (above % 8 + 1) * (base / 8)
 }
 
-const fn compute(size: usize) -> u8 {
+/// The least step that holds `size` bytes.
+const fn step_of(size: usize) -> usize {
     if size <= LINEAR_MAX {
-        return if size == 0 { 0 } else { ((size - 1) / 16) as u8 };
+        return if size == 0 { 0 } else { (size - 1) / 16 };
     }
     // The top bit of size-1 names the doubling, the three bits below it the step within it.
     let last = size - 1;
     let doubling = last.ilog2() as usize - LINEAR_MAX.ilog2() as usize;
-    let step = (last >> (doubling + 4)) & 7;
-    (LINEAR_MAX / 16 + doubling * 8 + step) as u8
+    LINEAR_MAX / 16 + doubling * 8 + ((last >> (doubling + 4)) & 7)
 }
 
-const _: () = assert!(size_of_class(CLASSES - 1) == MAX_CLASS_SIZE);
+const _: () = assert!(CLASS_OF_STEP[STEPS - 1] as usize == CLASSES - 1);
 
 #[cfg(test)]
 mod tests {
@@ -245,7 +266,8 @@ mod tests {
     fn waste_is_at_most_one_ninth_above_the_linear_classes() {
         for size in LINEAR_MAX + 1..=MAX_CLASS_SIZE {
             let class = class_of(size).expect("in range");
-            assert!((class.size() - size) * 9 <= class.size(), "{size} in {class:?}");
+            let parts = if size <= 6 << 10 { 9 } else { 2 };
+            assert!((class.size() - size) * parts <= class.size(), "{size} in {class:?}");
         }
     }
 
@@ -265,7 +287,7 @@ mod tests {
             (Some(416), Some(416), Some(16))
         );
         // Near the end: room as long as there is a class that has it.
-        assert_eq!((size(22528, 24576), size(22528, 24577)), (Some(32768), Some(26624)));
+        assert_eq!((size(22528, 24576), size(22528, 24577)), (Some(32768), Some(65536)));
         assert_eq!((size(MAX_CLASS_SIZE, MAX_CLASS_SIZE + 1), size(32, usize::MAX)), (None, None));
     }
 

@@ -34,7 +34,7 @@ pub fn try_allocate(size: usize) -> *mut u8 {
     word::get().take_small(size)
 }
 
-/// The other half of [`allocate`]: the warm path for sizes up to 32 KiB, and the cold ones.
+/// The other half of [`allocate`]: the warm path for sizes up to 64 KiB, and the cold ones.
 #[inline(never)]
 pub fn allocate_slow(size: usize) -> *mut u8 {
     if size > SMALL_MAX

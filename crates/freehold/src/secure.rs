@@ -28,13 +28,13 @@ use freehold_os::thread::is_alone;
 /// sqlite took 1.19 of glibc's time instead of 1.14.)
 const LITTLE: usize = 1024;
 const LITTLE_MAX: usize = 1024;
-/// Larger ones: at most 2 MiB.
+/// Larger ones: at most 4 MiB.
 const BIG: usize = 64;
 /// Bytes of a canary.
 const CANARY: usize = size_of::<usize>();
 /// From this bit on a canary says how much was asked for: its last two bytes, so that whoever writes a byte too far meets the others.
 const ASKED_SHIFT: u32 = 48;
-const _: () = assert!(MAX_CLASS_SIZE < 1 << (usize::BITS - ASKED_SHIFT));
+const _: () = assert!(MAX_CLASS_SIZE - CANARY < 1 << (usize::BITS - ASKED_SHIFT));
 /// Fences at a time: each costs two mappings, of which a process has 65530.
 const FENCES: usize = 16 * 1024;
 

@@ -95,7 +95,7 @@ fn assert_told(heap: &Heap, live: &BTreeMap<usize, usize>) {
     heap.walk(|block| {
         let known = live.get(&block.address);
         assert!(known.is_some_and(|&len| len <= block.size), "{block:?} is {known:?}");
-        assert_eq!(block.kind == Kind::Large, block.size > 32 * 1024, "{block:?}");
+        assert_eq!(block.kind == Kind::Large, block.size > 64 * 1024, "{block:?}");
         assert_eq!(walked.insert(block.address, block.size), None, "{block:?} twice");
     });
     assert_eq!(walked.len(), live.len(), "blocks were left out");

@@ -94,8 +94,13 @@ decisions! {
     /// Bytes in use from which a thread that fills its slabs gets a huge page for the next 32 of them: a page that it does
     /// not fill is then at most one part in thirty of what is in use.
     "huge.from" huge_from = 64 << 20, off Some(usize::MAX);
-    /// Bytes from which a block's pages are moved instead of copied, and discarded instead of cleared.
-    "large.pages-from" large_pages_from = 1 << 20, off Some(usize::MAX);
+    /// Bytes from which a block's pages are discarded instead of cleared.
+    "large.discarded-from" large_discarded_from = 1 << 20, off Some(usize::MAX);
+    /// Bytes from which a block's pages are moved instead of copied.
+    "large.moved-from" large_moved_from = 256 << 10, off Some(usize::MAX);
+    /// And at least one such part of what is in use: blocks that moved cost a process two mappings each, of which it may have
+    /// 65,530.
+    "large.moved-part" large_moved_part = 8 << 10, off None;
     /// Free memory that may be resident while memory grows: one such part of the most that was ever in use. What is beyond
     /// goes back before fresh memory is touched, so the peak follows what is in use, not what was freed on the way.
     "units.spare" units_spare = 16, off Some(0);
@@ -167,6 +172,12 @@ impl Decisions {
         blocks(class, self.batch_bytes, self.parcel_blocks)
     }
 
+    /// Whether the pages of a block of `len` bytes are moved instead of copied, while `used` units are in use.
+    #[inline]
+    pub fn moves_pages(&self, len: usize, used: UnitCount) -> bool {
+        len >= self.large_moved_from.max(used.bytes() / self.large_moved_part)
+    }
+
     /// Whether a huge page pays for a bank that a thread opens by a slab, while `used` units are in use, `slabs` of them
     /// the thread's, of `classes`.
     ///
@@ -196,6 +207,7 @@ const fn blocks(class: SizeClass, bytes: usize, most: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::size_class::class_of;
 
     #[test]
     fn stacks_and_batches_hold_one_block_to_the_most() {
@@ -205,10 +217,10 @@ mod tests {
             assert!(bytes <= 16 << 10 || shipped.stack_len(class) == 1, "{class:?}");
             assert!(shipped.batch_len(class) <= 64 && shipped.first_batch(class) >= 1);
         }
-        let of = |index| SizeClass::new(index).expect("a class");
-        assert_eq!((shipped.stack_len(of(0)), shipped.first_batch(of(0))), (64, 32));
-        assert_eq!((shipped.spare_len(of(0)), shipped.stack_len(of(1))), (256, 256));
-        assert_eq!((shipped.stack_len(of(71)), shipped.batch_len(of(71))), (1, 1));
+        let of = |size| class_of(size).expect("a class");
+        assert_eq!((shipped.stack_len(of(16)), shipped.first_batch(of(16))), (64, 32));
+        assert_eq!((shipped.spare_len(of(16)), shipped.stack_len(of(32))), (256, 256));
+        assert_eq!((shipped.stack_len(of(UNIT)), shipped.batch_len(of(UNIT))), (1, 1));
     }
 
     #[test]
@@ -217,6 +229,14 @@ mod tests {
             Decisions::SHIPPED.is_huge(UnitCount::whole_in(mib << 20), slabs, 40)
         };
         assert!(!huge(63, 1000) && huge(64, 80) && !huge(640, 79));
+    }
+
+    #[test]
+    fn pages_move_if_the_block_is_long_and_such_blocks_are_few() {
+        let moves =
+            |len, mib: usize| Decisions::SHIPPED.moves_pages(len, UnitCount::whole_in(mib << 20));
+        assert!(moves(256 << 10, 2048) && !moves((256 << 10) - 1, 1));
+        assert!(!moves(256 << 10, 2056) && moves(1 << 20, 8192) && !moves(1 << 20, 8200));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn units(region: &Region, address: usize) -> UnitCount {
 /// Makes a block of the caller's zero: long ones by giving their pages back, which takes less time, and no memory for
 /// what the program does not touch.
 pub(super) fn clear<M: Machine>(shared: &Shared<M>, block: *mut u8, size: usize) {
-    let discard = size >= shared.decisions().large_pages_from;
+    let discard = size >= shared.decisions().large_discarded_from;
     // SAFETY: the block is the caller's, and large ones are as long as whole pages.
     unsafe {
         if !discard || !shared.machine.purge(block, rounded(&shared.machine, size)) {

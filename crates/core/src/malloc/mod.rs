@@ -9,7 +9,7 @@
 //! cache       the first three of one thread, in one page             shared     what the owners of one heap share
 //! registry    all caches, with and without a thread                  decisions  every threshold, in one table
 //! heap        entry points; threads that come and go                 block, tag, misuse
-//! refill      what fills an empty stack, where a full one goes       large      blocks above 32 KiB: runs of units
+//! refill      what fills an empty stack, where a full one goes       large      blocks above 64 KiB: runs of units
 //! resize      the same blocks taken, resized and moved               found      a block as seen from outside
 //! packing     blocks that move to fuller slabs, for programs that can move them
 //! metered     caches whose allocations are counted, though malloc counts nothing

@@ -37,9 +37,9 @@ impl<M: Machine> NodeHeap<M> {
         if size > LARGEST || align.0 > LARGEST / UNIT {
             return None;
         }
-        let units = UnitCount::holding(size).max(UnitCount::ONE);
-        let layout = UnitLayout { len: units, align };
         let rounded = large::rounded(self.machine(), size);
+        let units = UnitCount::holding(rounded);
+        let layout = UnitLayout { len: units, align };
         let tail = units.bytes() - rounded;
         let (region, run) = self.take_run(cache, self.here(cache), layout, tail)?;
         let large = Large::of(region, run.address);
@@ -66,8 +66,8 @@ impl<M: Machine> NodeHeap<M> {
             return 0;
         };
         let large = Large::of(region, address);
-        let (have, units) = (large.units.get(), UnitCount::holding(size));
         let rounded = large::rounded(self.machine(), size);
+        let (have, units) = (large.units.get(), UnitCount::holding(rounded));
         let tail = units.bytes() - rounded;
         if units < have {
             // Before they are anyone's: a forked child that finds the block believes its length.
@@ -103,7 +103,7 @@ impl<M: Machine> NodeHeap<M> {
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
         // Pages that move stay on their node: only within one home.
         let same = region.home() == Home::ANYWHERE || region.contains(run.address);
-        let moves = have >= self.shared.decisions().large_pages_from && same;
+        let moves = same && self.shared.decisions().moves_pages(have, self.usage().used);
         if !(moves && large::relocate(&self.shared, from, to, have)) {
             // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
             unsafe { ptr::copy_nonoverlapping(source, to, have) };

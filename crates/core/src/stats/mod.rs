@@ -164,7 +164,7 @@ const GAUGES: [Gauge; 9] = [
     Gauge { name: b"cached", help: b"Free blocks in threads' caches.", of: |h| h.census.cached() },
     Gauge { name: b"free", help: b"Free blocks of slabs.", of: |h| h.census.free() },
     Gauge { name: b"purged", help: b"Slabs' pages given back.", of: |h| h.census.purged },
-    Gauge { name: b"large", help: b"Blocks above 32 KiB.", of: |h| h.census.large_bytes },
+    Gauge { name: b"large", help: b"Blocks above 64 KiB.", of: |h| h.census.large_bytes },
     Gauge { name: b"held", help: b"Slabs, large blocks and caches.", of: |h| h.census.held },
     Gauge { name: b"dirty", help: b"Free units, maybe resident.", of: |h| h.census.dirty },
     Gauge { name: b"committed", help: b"Address space in use.", of: |h| h.census.committed },

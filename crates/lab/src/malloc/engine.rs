@@ -148,7 +148,8 @@ impl<'a> Engine<'a> {
         }
         // Its free was lost with a damaged part of the trace.
         self.free(thread, id);
-        if request.api == Api::Calloc && self.by_pages(request.size) {
+        let decisions = self.heap.machine().decisions();
+        if request.api == Api::Calloc && request.size >= decisions.large_discarded_from as u64 {
             self.count_before_pages_go();
         }
         let cache = self.cache(thread);
@@ -203,7 +204,7 @@ impl<'a> Engine<'a> {
             return self.allocate(thread, id, request);
         };
         self.allocated = self.allocated.saturating_add(request.size.saturating_sub(old.size));
-        if self.by_pages(old.usable) {
+        if old.usable >= self.heap.machine().decisions().large_moved_from as u64 {
             self.count_before_pages_go();
         }
         let Some(cache) = self.cache(thread) else { return self.failures += 1 };
@@ -215,11 +216,6 @@ impl<'a> Engine<'a> {
             }
             _ => self.failures += 1,
         }
-    }
-
-    /// Whether the malloc handles blocks of so many bytes by their pages.
-    fn by_pages(&self, bytes: u64) -> bool {
-        bytes >= self.heap.machine().decisions().large_pages_from as u64
     }
 
     fn observe(&mut self) {

@@ -1,12 +1,12 @@
 //! Freed blocks of other caches' slabs, collected until they go back to their slabs' bits.
 //!
 //! ```text
-//! parcels[class % PARCELS]:  which word of bits of which unit | bits    freed blocks of that word, not yet sent
+//! parcels[class]:  which word of bits of which unit | bits    freed blocks of that word, not yet sent
 //! ```
 //!
 //! A word of bits covers 64 neighbours, and neighbours allocated together are often freed together. A reserve
 //! collects them where no other thread looks, and gives them back by one operation. It sends a parcel when a block of another
-//! word, or of another class in the same place, arrives, and when the parcel holds as many blocks as a refill takes at most.
+//! word arrives, and when the parcel holds as many blocks as a refill takes at most.
 //! So no free gives back more than one word, and the number of waiting blocks is bounded.
 //!
 //! To collect a block, a free reads tags only, which seldom change. It leaves the slab's descriptor alone until it sends the
@@ -27,12 +27,9 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// How many there are: as many as fit a cache's page.
-const PARCELS: usize = 36;
 /// Words of bits of a unit.
 const WORDS: usize = UNIT / 16 / 64;
 const _: () = assert!(CLASSES * WORDS <= UNIT, "both fit beside a unit's address");
-const _: () = assert!(PARCELS <= CLASSES && CLASSES <= 2 * PARCELS, "one or two classes a place");
 
 /// Free blocks of one word of a slab's bits. All-zero is none. `to` is the unit's address, and in the bits that its
 /// alignment leaves the class and which word.
@@ -47,7 +44,7 @@ struct Parcel {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Parcels {
-    parcels: [Parcel; PARCELS],
+    parcels: [Parcel; CLASSES],
     /// Blocks that are collected, by class.
     pub len: [Cell<u8>; CLASSES],
 }
@@ -75,7 +72,7 @@ impl Parcels {
     ) -> Result<Option<Sealed>, Misuse> {
         let number = class.divide(block.addr() & (UNIT - 1));
         let (label, bit) = (label(block.addr(), class, number / 64), 1 << (number % 64));
-        let parcel = self.parcels.at(place_of(class));
+        let parcel = self.parcels.at(class.index());
         let (to, bits) = (parcel.to.get(), parcel.bits.get());
         let len = self.len.at(class.index());
         if to == label && bits & bit != 0 {
@@ -93,9 +90,6 @@ impl Parcels {
         if most == 1 {
             // Too long to wait for neighbours.
             return Ok(Some(Sealed { to: label, bits: bit }));
-        }
-        if bits != 0 {
-            self.len.at(class_index(to)).set(0);
         }
         // A fork may stop the thread between any two stores: never are bits beside the label of another word.
         parcel.bits.set(0);
@@ -160,10 +154,4 @@ fn label(address: usize, class: SizeClass, word: usize) -> usize {
 #[inline(always)]
 fn class_index(to: usize) -> usize {
     to % UNIT / WORDS
-}
-
-/// Which parcel the blocks of a class share with those of at most one other; a remainder, without a division.
-#[inline(always)]
-fn place_of(class: SizeClass) -> usize {
-    if class.index() < PARCELS { class.index() } else { class.index() - PARCELS }
 }

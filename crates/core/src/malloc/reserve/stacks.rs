@@ -24,8 +24,8 @@ pub struct Reserve {
     depots: [Depot; CLASSES],
     pub held: [AtomicU16; CLASSES],
     low: [AtomicU16; CLASSES],
-    /// Bit `class % 64` of word `class / 64`: stacks of the class were set aside that go back when memory grows.
-    stocked: [Cell<u64>; CLASSES.div_ceil(64)],
+    /// A set of classes: stacks of them were set aside that go back when memory grows.
+    stocked: Cell<u64>,
     /// Bytes in the depots, at most; see `is_full`.
     stock: Cell<usize>,
     /// Bytes that shall go back for slabs that were cut.
@@ -178,7 +178,7 @@ impl Reserve {
         if let Some(other) = { others }.find(|&other| !self.depots.at(other).is_empty()) {
             self.stock_up(other);
         }
-        if self.stocked.iter().any(|word| word.get() != 0) {
+        if self.stocked.get() != 0 {
             self.debt.set((self.debt.get() + UNIT).min(decisions.reserve_debt));
         }
     }
@@ -216,16 +216,14 @@ impl Reserve {
     pub fn forget(&self) {
         self.stock.set(0);
         self.debt.set(0);
-        self.stocked.iter().for_each(|word| word.set(0));
+        self.stocked.set(0);
     }
 
     /// The next class in turn, other than `class`, whose depot was stocked.
     fn next_stocked(&self, class: SizeClass) -> Option<SizeClass> {
-        let words = [&self.stocked[0], &self.stocked[1]].map(|word| word.get());
-        let all = (words[1] as u128) << 64 | words[0] as u128;
-        let others = all & !(1 << class.index());
+        let others = self.stocked.get() & !(1 << class.index());
         // The lowest from the turn on, else the lowest.
-        let later = others & (u128::MAX << (self.turn.get() % 128));
+        let later = others & (u64::MAX << (self.turn.get() % 64));
         let found = if later != 0 { later } else { others };
         let other = SizeClass::new(found.trailing_zeros() as usize)?;
         self.turn.set((other.index() + 1) as u8);
@@ -234,13 +232,11 @@ impl Reserve {
 
     /// What a class has set aside shall go back when memory grows.
     fn stock_up(&self, class: usize) {
-        let word = self.stocked.at(class / 64);
-        word.set(word.get() | 1 << (class % 64));
+        self.stocked.set(self.stocked.get() | 1 << class);
     }
 
     fn unstock(&self, class: SizeClass) {
-        let word = self.stocked.at(class.index() / 64);
-        word.set(word.get() & !(1 << (class.index() % 64)));
+        self.stocked.set(self.stocked.get() & !(1 << class.index()));
     }
 }
 

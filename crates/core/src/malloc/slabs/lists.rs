@@ -25,7 +25,7 @@ pub struct Slabs {
     /// Slabs to which others gave blocks back.
     inbox: Inbox<Slab>,
     /// Of which classes it ever had a slab.
-    opened: [Cell<u64>; CLASSES.div_ceil(64)],
+    opened: Cell<u64>,
     /// Bytes given back and not yet added to the heap's count.
     pub given: Cell<usize>,
     /// Slabs it owns.
@@ -110,14 +110,12 @@ impl Slabs {
 
     fn count(&self, class: SizeClass) {
         self.owned.fetch_add(1, Ordering::Relaxed);
-        let word = self.opened.at(class.index() / 64);
-        word.set(word.get() | 1 << (class.index() % 64));
+        self.opened.set(self.opened.get() | 1 << class.index());
     }
 
     /// How many slabs it owns, and of how many classes it ever had one.
     pub fn counts(&self) -> (usize, usize) {
-        let classes: u32 = self.opened.iter().map(|word| word.get().count_ones()).sum();
-        (self.owned.load(Ordering::Relaxed) as usize, classes as usize)
+        (self.owned.load(Ordering::Relaxed) as usize, self.opened.get().count_ones() as usize)
     }
 
     /// Drops a listed slab in which no block was found.

@@ -1,4 +1,4 @@
-//! The banks of one region by how full they are: finds the fullest one that fits at once.
+//! The banks of one region by how full they are and how long their free runs: finds the one to take from at once.
 //!
 //! Partly used banks are in lists keyed by (used units, longest free run). Wholly free banks are in
 //! a bitmap, which shows neighbours for requests larger than a bank; the lowest is taken
@@ -98,27 +98,32 @@ impl Index {
         self.levels != 0
     }
 
-    /// The fullest partly used bank with a free run of `len` units at a multiple of `align` units;
-    /// among equals the one with the shortest longest run. O(32) when `align` is 1.
-    pub fn fullest(&self, banks: &[Bank], layout: UnitLayout) -> Option<usize> {
+    /// A partly used bank with a free run of `len` units at a multiple of `align` units. For one unit the fullest, so that
+    /// emptier banks become free; for more the one whose longest run is the shortest (best fit), so that long runs stay
+    /// whole, and of equals the fullest. O(32) when `align` is 1.
+    pub fn find(&self, banks: &[Bank], layout: UnitLayout) -> Option<usize> {
         let UnitLayout { len: UnitCount(len), align } = layout;
-        // A run of len + align - 1 always holds an aligned one; shorter ones may be lucky, and the
-        // first of their list is asked.
         let mut levels = self.levels & (u64::MAX >> (63 - (BANK_UNITS - len)));
-        while levels != 0 {
+        // Which longest runs would be better than that of the best bank so far.
+        let (mut best, mut better) = (None, u64::MAX << len);
+        while levels != 0 && better != 0 {
             let used = UnitCount(63 - levels.leading_zeros() as usize);
             levels ^= 1 << used.0;
-            let mut fits = *self.longest.at(used.0) & (u64::MAX << len);
+            let mut fits = *self.longest.at(used.0) & better;
             while fits != 0 {
                 let longest = UnitCount(fits.trailing_zeros() as usize);
                 let at = *self.first.at(list_of(used, longest)) as usize - 1;
+                // A run of len + align - 1 always holds an aligned one; shorter ones may be lucky, and the
+                // first of their list is asked.
                 if align == UnitCount::ONE || banks.at(at).find(layout).is_some() {
-                    return Some(at);
+                    best = Some(at);
+                    better = if len == 1 { 0 } else { better & ((1 << longest.0) - 1) };
+                    break;
                 }
                 fits &= fits - 1;
             }
         }
-        None
+        best
     }
 }
 
@@ -200,26 +205,33 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_bank_that_fits_is_chosen() {
+    fn a_unit_is_of_the_fullest_bank_and_a_run_of_the_tightest() {
         let mut index = Index::EMPTY;
-        let mut banks = [Bank::default(); 4];
+        let mut banks = [Bank::default(); 6];
         banks[0].used = 0xFFFF; // 16 used, run of 16
         banks[1].used = 0xFFFF_FF00; // 24 used, run of 8
         banks[2].used = 0xFFFF_FFFE; // 31 used, run of 1
         banks[3].used = 0x5555_5555; // 16 used, longest run 1
-        for at in 0..4 {
+        banks[4].used = 0x0000_000F; // 4 used, run of 28
+        banks[5].used = 0xF0F0_F0F8; // 17 used, longest run 4
+        for at in 0..6 {
             banks[at].place.0 = banks[at].used.count_ones() as u8;
             index.insert(&mut banks, at);
         }
-        assert_eq!(index.fullest(&banks, layout(1, 1)), Some(2));
-        assert_eq!(index.fullest(&banks, layout(2, 1)), Some(1));
-        assert_eq!(index.fullest(&banks, layout(9, 1)), Some(0));
-        assert_eq!(index.fullest(&banks, layout(17, 1)), None);
+        assert_eq!(index.find(&banks, layout(1, 1)), Some(2));
+        assert_eq!(index.find(&banks, layout(2, 1)), Some(5));
+        assert_eq!(index.find(&banks, layout(5, 1)), Some(1));
+        assert_eq!(index.find(&banks, layout(9, 1)), Some(0));
+        assert_eq!(index.find(&banks, layout(17, 1)), Some(4));
+        assert_eq!(index.find(&banks, layout(29, 1)), None);
         index.remove(&mut banks, 2);
-        assert_eq!(index.fullest(&banks, layout(1, 1)), Some(1));
+        assert_eq!(index.find(&banks, layout(1, 1)), Some(1));
         index.remove(&mut banks, 1);
-        assert_eq!(index.fullest(&banks, layout(1, 1)), Some(3));
-        assert_eq!(index.fullest(&banks, layout(16, 16)), Some(0));
+        assert_eq!(index.find(&banks, layout(5, 1)), Some(0));
+        assert_eq!(index.find(&banks, layout(1, 1)), Some(5));
+        index.remove(&mut banks, 5);
+        assert_eq!(index.find(&banks, layout(1, 1)), Some(3));
+        assert_eq!(index.find(&banks, layout(16, 16)), Some(0));
     }
 
     #[test]
@@ -232,8 +244,8 @@ mod tests {
             banks[at].place.0 = banks[at].used.count_ones() as u8;
             index.insert(&mut banks, at);
         }
-        assert_eq!(index.fullest(&banks, layout(8, 1)), Some(0));
-        assert_eq!(index.fullest(&banks, layout(8, 8)), Some(1));
+        assert_eq!(index.find(&banks, layout(8, 1)), Some(0));
+        assert_eq!(index.find(&banks, layout(8, 8)), Some(1));
     }
 
     #[test]

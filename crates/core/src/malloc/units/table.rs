@@ -496,6 +496,7 @@ impl Units {
     }
 
     /// What is used, dirty and committed.
+    #[cold]
     pub fn usage(&self, machine: &impl Machine) -> Usage {
         self.with(machine, |regions| {
             regions.iter().fold(Usage::default(), |sum, region| Usage {

@@ -9,7 +9,7 @@ use crate::malloc::units::{UnitCount, UnitLayout};
 use crate::row::Row;
 
 impl Region {
-    /// A run in the fullest partly used bank at home that has one: what is nearly always there, and no node is asked.
+    /// A run in a partly used bank at home, if one has it ([`Index::find`]): what is nearly always there, and no node is asked.
     #[inline(always)]
     pub fn take_partly_used(&mut self, layout: UnitLayout) -> Option<Run> {
         if layout.fits_bank() { self.take_in_bank::<false>(layout) } else { None }
@@ -20,7 +20,7 @@ impl Region {
     pub(super) fn take_in_bank<const AWAY: bool>(&mut self, layout: UnitLayout) -> Option<Run> {
         let view = self.view();
         let index = if AWAY { view.away } else { view.index };
-        let at = index.fullest(view.banks, layout)?;
+        let at = index.find(view.banks, layout)?;
         let first = view.banks.at(at).find(layout)?;
         let zero = self.take_listed(at, AWAY, first, layout.len);
         Some(Run { address: self.address(at, first), zero, fresh: false, used: self.used })
