@@ -112,8 +112,11 @@ pub const fn class_of_resized(have: usize, size: usize, creep: usize) -> Option<
     // Of a size below `have` the difference wraps.
     let creeps = size.wrapping_sub(have) <= have / creep;
     let roomy = size + if creeps { size / SLACK } else { 0 };
-    // Close to the largest class there is none with room.
-    class_of(if roomy <= MAX_CLASS_SIZE { roomy } else { size })
+    // Where classes lie far apart, or end, there is none with so little room.
+    match class_of(roomy) {
+        Some(class) if class.size() / 2 <= size => Some(class),
+        _ => class_of(size),
+    }
 }
 
 /// The smallest class that holds `size` bytes and whose blocks all start at multiples of `align`
@@ -286,9 +289,24 @@ mod tests {
             (size(1024, 400), size(1 << 20, 400), size(16, 0)),
             (Some(416), Some(416), Some(16))
         );
-        // Near the end: room as long as there is a class that has it.
-        assert_eq!((size(22528, 24576), size(22528, 24577)), (Some(32768), Some(65536)));
+        // Among the longest: room as long as a class has it that is not too long.
+        assert_eq!((size(20480, 24576), size(20480, 25000)), (Some(32768), Some(32768)));
+        assert_eq!((size(32768, 32769), size(32768, 40000)), (Some(65536), Some(65536)));
         assert_eq!((size(MAX_CLASS_SIZE, MAX_CLASS_SIZE + 1), size(32, usize::MAX)), (None, None));
+    }
+
+    /// `free_sized` stops a program that names another size than it may have asked for.
+    #[test]
+    fn no_block_is_more_than_twice_as_long_as_what_it_is_for() {
+        for have in SizeClass::all().map(SizeClass::size) {
+            for size in 8..=MAX_CLASS_SIZE {
+                let class = class_of_resized(have, size, 4).expect("in range");
+                assert!(
+                    size <= class.size() && class.size() <= 2 * size,
+                    "{have} {size} {class:?}"
+                );
+            }
+        }
     }
 
     #[test]
