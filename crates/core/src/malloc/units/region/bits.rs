@@ -9,7 +9,7 @@ use crate::malloc::units::{UnitCount, UnitLayout};
 use crate::row::Row;
 
 impl Region {
-    /// A run in a partly used bank at home, if one has it ([`Index::find`]): what is nearly always there, and no node is asked.
+    /// A run in a partly used bank at home, if one has it (`Index::find`): what is nearly always there, and no node is asked.
     #[inline(always)]
     pub fn take_partly_used(&mut self, layout: UnitLayout) -> Option<Run> {
         if layout.fits_bank() { self.take_in_bank::<false>(layout) } else { None }
