@@ -1,4 +1,4 @@
-/* Long blocks that shall be zero: recycled ones are not written all over, nor resident but for what was touched. */
+/* Blocks that shall be zero: recycled ones are not written all over, nor resident but for what was touched. */
 #include "check.h"
 #include "memory.h"
 #include <malloc.h>
@@ -15,7 +15,27 @@ static int is_zero(const char *block, size_t len, size_t step) {
     return 1;
 }
 
+/* Of a unit each: not written while they are fresh, and zero whenever they are not. */
+static void short_ones(void) {
+    enum { BLOCKS = 1000, SIZE = 50000 };
+    static char *blocks[BLOCKS];
+    long before = resident_kib();
+    for (int round = 0; round < 3; round++) {
+        for (int at = 0; at < BLOCKS; at++) {
+            blocks[at] = round == 1 && at % 2 ? malloc(SIZE) : calloc(SIZE, 1);
+            if (!(round == 1 && at % 2)) CHECK(is_zero(blocks[at], SIZE, round ? 1 : SIZE));
+            if (!round) blocks[at][at] = 1;
+        }
+        if (!round) CHECK(resident_kib() - before < 16384);
+        for (int at = 0; at < BLOCKS; at++) {
+            if (round) memset(blocks[at], 255, SIZE);
+            free(blocks[at]);
+        }
+    }
+}
+
 int main(void) {
+    short_ones();
     long before = resident_kib();
     for (int round = 0; round < ROUNDS; round++) {
         char *block = calloc(HUGE_SIZE, 1);

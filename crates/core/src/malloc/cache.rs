@@ -14,6 +14,7 @@ use super::magazines::Magazines;
 use super::reserve::Reserve;
 use super::slabs::Slabs;
 use super::tag::Owner;
+use super::units::region::Run;
 use super::units::{UNIT, UNIT_SHIFT};
 use crate::place::Home;
 use crate::size_class::{SMALL_MAX, SizeClass, class_of_small};
@@ -57,6 +58,8 @@ pub struct Cache {
     pub(super) cuts: Cell<u8>,
     /// How often, lately, its thread waited for slabs that threads share; see `Registry::with_common`.
     pub(super) waits: Cell<u8>,
+    /// The last block that reads as zero, for its slab, which has no other, was cut from pages that nobody ever touched.
+    pub(super) zero: Cell<usize>,
     /// Set while a cold path is changing lists: a forked child must not touch such a cache.
     pub(super) busy: Cell<bool>,
     /// Whether a thread has it.
@@ -207,6 +210,12 @@ impl Cache {
         self.slabs.is_empty()
             && self.reserve.is_empty()
             && SizeClass::all().all(|class| self.magazines.first(class).is_null())
+    }
+
+    /// Notes that a block of `class` will read as zero, if the run for its slab does and it is the only one there: link and
+    /// mark, which come first, are wiped when it is handed out.
+    pub(super) fn note_zero(&self, run: Run, class: SizeClass) {
+        self.zero.set(if run.zero && class.size() == UNIT { run.address } else { 0 });
     }
 
     /// Bytes in both stacks of every class.

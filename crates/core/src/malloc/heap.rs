@@ -241,7 +241,12 @@ impl<M: Machine> NodeHeap<M> {
     /// As [`NodeHeap::allocate`], all `size` bytes zero.
     pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
         let (block, zero) = match class_of(size) {
-            Some(class) => (self.allocate_class(cache, class), false),
+            Some(class) => {
+                // What it was since may have been written to.
+                cache.zero.set(0);
+                let block = self.allocate_class(cache, class);
+                (block, block.addr() == cache.zero.get())
+            }
             None => self.allocate_large(cache, size, UnitCount::ONE),
         };
         if !zero && !block.is_null() {

@@ -86,7 +86,10 @@ impl<M: Machine> NodeHeap<M> {
         let run = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0);
         self.registry.with_common(shared, cache, |common| {
             match run {
-                Some((region, run)) => common.cut(region, run, class, SHARED),
+                Some((region, run)) => {
+                    cache.note_zero(run, class);
+                    common.cut(region, run, class, SHARED);
+                }
                 // Some of what went back may be of these slabs.
                 None => common.receive(shared),
             }
@@ -131,6 +134,7 @@ impl<M: Machine> NodeHeap<M> {
         let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0) else {
             return false;
         };
+        cache.note_zero(run, class);
         cache.slabs.cut(region, run, class, 0);
         self.refresh_for(cache, region, run.address);
         cache.reserve.owe(class, self.shared.decisions());
