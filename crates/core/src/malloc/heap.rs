@@ -242,7 +242,7 @@ impl<M: Machine> NodeHeap<M> {
     pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
         let (block, zero) = match class_of(size) {
             Some(class) => {
-                // What it was since may have been written to.
+                // A block noted before may have been written to since.
                 cache.zero.set(0);
                 let block = self.allocate_class(cache, class);
                 (block, block.addr() == cache.zero.get())
