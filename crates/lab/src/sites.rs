@@ -285,7 +285,6 @@ fn listed(
     let awake = life::awake(&counting.made[..end], seconds / MOMENTS as f64);
     let of_awake = |all: &[u64]| awake.iter().filter_map(|&at| all.get(at).copied()).collect();
     let made: Vec<u64> = of_awake(&counting.made);
-    let work = life::work(&made);
     let mut sites: Vec<Site> = Vec::new();
     for (number, (tally, of_site)) in counting.sites.iter().zip(&of_sites).enumerate() {
         let Some(Surroundings { most, others }) = callers::surroundings(stacks, folding, of_site)
@@ -302,7 +301,7 @@ fn listed(
             via: most.via.map(|via| short(&via.name).into_owned()),
             counts: tally.counts,
             share: tally.counts.peak_bytes as f64 / peak.max(1) as f64,
-            trend: life::trend(&of_awake(tally.life.held()), work),
+            trend: life::trend(&of_awake(tally.life.held()), &made),
             median_life_s: tally.life.median_ticks().map(|ticks| (ticks * second).min(seconds)),
             held: tally.life.held().to_vec(),
         });

@@ -86,22 +86,41 @@ pub(super) fn before_the_end(allocations: &[u64], frees: &[u64]) -> usize {
     allocations.len() - tail
 }
 
-/// How it goes, from what was held at each moment until the program's work was done ([`work`]). It grows if each quarter of the time from its
-/// first bytes to its most adds a tenth or more of the most, and the most is held in the last eighth of the time.
-pub(super) fn trend(held: &[u64], work: usize) -> Trend {
-    let held = &held[..work.min(held.len())];
+/// The allocations of a process that makes as many in each moment, or of which nobody knows when it made them.
+pub(super) const EVENLY: [u64; MOMENTS] = [1; MOMENTS];
+
+/// How it goes, from what was held at each moment until the program's work was done ([`work`]), and from how much its process allocated in each. It grows
+/// if each quarter of the way from its first bytes to its most adds a tenth or more of the most, it comes near the most only in the last quarter of
+/// that time, and the most is held in the last eighth of all the time. The way is measured in time or in allocations, whichever shows growth: a process
+/// that hardly got a processor for a quarter of the time did not stop growing.
+pub(super) fn trend(held: &[u64], allocations: &[u64]) -> Trend {
+    let held = &held[..work(allocations).min(held.len())];
     let Some(first) = held.iter().position(|&bytes| bytes > 0) else { return Trend::Steady };
     let most = held.iter().copied().max().unwrap_or(0);
-    let top = held.iter().rposition(|&bytes| bytes >= most - most / 16).unwrap_or(0);
-    let at = |quarter: usize| held[first + (top - first) * quarter / 4];
-    let rises = (1..4).all(|quarter| at(quarter + 1) >= at(quarter) + most / 10);
+    let is_near = |&bytes: &u64| bytes >= most - most / 16;
+    let near = held.iter().position(is_near).unwrap_or(0);
+    let top = held.iter().rposition(is_near).unwrap_or(0);
+    let by_time = |quarter: usize| first + (top - first) * quarter / 4;
+    let made = |to: usize| allocations[first..to].iter().sum::<u64>();
+    let by_allocations = |quarter: usize| {
+        let is_due = |at: &usize| made(at + 1) * 4 >= made(top + 1) * quarter as u64;
+        (first..=top).find(is_due).unwrap_or(top)
+    };
+    let rises = |at: &dyn Fn(usize) -> usize| {
+        (1..4).all(|quarter| held[at(quarter + 1)] >= held[at(quarter)] + most / 10)
+    };
     let lasts = top + held.len() / 8 >= held.len() && top >= first + held.len() / 8;
-    if rises && lasts { Trend::Growing } else { Trend::Steady }
+    let is_late = near >= by_time(3);
+    if lasts && is_late && (rises(&by_time) || rises(&by_allocations)) {
+        Trend::Growing
+    } else {
+        Trend::Steady
+    }
 }
 
 /// How many moments a program worked: until nearly all its allocations were made, but at least three quarters. In the rest tidy programs
 /// free everything.
-pub(super) fn work(allocations: &[u64]) -> usize {
+fn work(allocations: &[u64]) -> usize {
     let all: u64 = allocations.iter().sum();
     let mut made = 0;
     let done = allocations.iter().position(|&more| {
@@ -116,19 +135,39 @@ pub(super) fn work(allocations: &[u64]) -> usize {
 mod tests {
     use super::*;
 
-    const ALL: usize = MOMENTS;
+    fn moments(of: impl Fn(u64) -> u64) -> Vec<u64> {
+        (0..MOMENTS as u64).map(of).collect()
+    }
 
     #[test]
     fn what_grows_to_the_end_is_told_from_what_stays_and_from_what_goes() {
-        let of = |held: fn(u64) -> u64| trend(&(0..64).map(held).collect::<Vec<_>>(), ALL);
+        let of = |held: fn(u64) -> u64| trend(&moments(held), &EVENLY);
         assert_eq!(of(|i| i * 1000), Trend::Growing);
         assert_eq!(of(|i| if i < 62 { i * 1000 } else { 0 }), Trend::Growing, "freed at the end");
         assert_eq!(of(|i| i.min(10) * 1000), Trend::Steady, "filled once");
         assert_eq!(of(|i| 1000 + i % 7), Trend::Steady);
         assert_eq!(of(|i| if i < 40 { i * 1000 } else { 0 }), Trend::Steady, "gone");
         assert_eq!(of(|_| 0), Trend::Steady);
-        let tidy: Vec<u64> = (0..64).map(|i| if i < 50 { i } else { 63 - i }).collect();
-        assert_eq!((trend(&tidy, ALL), trend(&tidy, 50)), (Trend::Steady, Trend::Growing));
+        let tidy = moments(|i| if i < 50 { i } else { 63 - i });
+        let works = moments(|i| u64::from(i < 50));
+        assert_eq!((trend(&tidy, &EVENLY), trend(&tidy, &works)), (Trend::Steady, Trend::Growing));
+    }
+
+    /// Steps done until a moment, of a process that does a hundred in each, but one each from the 20th to the 39th.
+    fn starved(moment: u64) -> u64 {
+        let slow = moment.clamp(20, 40) - 20;
+        (moment - slow) * 100 + slow
+    }
+
+    #[test]
+    fn a_process_that_hardly_got_a_processor_grows_all_the_same() {
+        let allocations = moments(|i| starved(i + 1) - starved(i));
+        assert_eq!(trend(&moments(|i| starved(i + 1)), &allocations), Trend::Growing);
+        let filled = moments(|i| starved(i + 1).min(2500));
+        assert_eq!(trend(&filled, &allocations), Trend::Steady, "filled, and works on");
+        let fills = moments(|i| if i < 30 { 100 } else { 1 });
+        let held = moments(|i| fills[..=i as usize].iter().sum());
+        assert_eq!(trend(&held, &fills), Trend::Steady, "filled, and then computes");
     }
 
     #[test]

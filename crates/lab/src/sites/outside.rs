@@ -7,7 +7,7 @@
 
 use super::callers::{self, Callers};
 use super::fold::{self, Folding};
-use super::life::{Life, MOMENTS, Trend, trend};
+use super::life::{EVENLY, Life, MOMENTS, Trend, trend};
 use freehold_trace::{
     Damage, MapChange, MapEvent, MapFlags, MapId, Part, ProcessInfo, ReadError, Resident, StackId,
     Stacks, Tick, Trace, What,
@@ -218,9 +218,9 @@ impl Gathering<'_> {
             tally.out.held.resize(MOMENTS, last);
             tally.left.reach(MOMENTS, tally.left_now);
             if tally.looks >= LEAST_LOOKS {
-                tally.out.trend = trend(&tally.out.held, MOMENTS);
+                tally.out.trend = trend(&tally.out.held, &EVENLY);
             }
-            tally.out.left_trend = trend(tally.left.held(), MOMENTS);
+            tally.out.left_trend = trend(tally.left.held(), &EVENLY);
             let site = match owner {
                 Owner::Site(site) => site,
                 Owner::Named(what, name) => return Outside { what, name, ..tally.out },
