@@ -76,6 +76,11 @@ impl FailingMachine {
         machine
     }
 
+    /// Refuses the next call.
+    pub fn refuse_next(&self) {
+        self.fails_at.set(Some(self.calls.get()));
+    }
+
     /// A machine that refuses about one call in `one_in`, always the same ones.
     pub fn at_times(one_in: u32) -> FailingMachine {
         let machine = FailingMachine::default();

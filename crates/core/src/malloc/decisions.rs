@@ -101,9 +101,6 @@ decisions! {
     /// And at least one such part of what is in use: blocks that moved cost a process two mappings each, of which it may have
     /// 65,530.
     "large.moved-part" large_moved_part = 8 << 10, off None;
-    /// Free memory that may be resident while memory grows: one such part of the most that was ever in use. What is beyond
-    /// goes back before fresh memory is touched, so the peak follows what is in use, not what was freed on the way.
-    "units.spare" units_spare = 16, off Some(0);
     /// Bytes in use from which a heap that follows its container looks at what is left there: a look reads some files.
     "room.from" room_from = 32 << 20, off None;
     /// All free memory goes back at once when at most one such part of a limit is left.

@@ -387,7 +387,7 @@ impl<M: Machine> NodeHeap<M> {
         }
         let _changing = cache.changing();
         let (region, _) = self.shared.tag_at(address.addr())?;
-        large::free(&self.shared, region, address.addr());
+        large::free(&self.shared, region, address.addr(), 0);
         self.give_surplus();
         Ok(())
     }
@@ -400,7 +400,7 @@ impl<M: Machine> NodeHeap<M> {
         let block = self.examine(address)?;
         let (region, _) = self.shared.tag_at(block.address)?;
         if block.kind == Kind::Large {
-            large::free(&self.shared, region, block.address);
+            large::free(&self.shared, region, block.address, 0);
             return Ok(());
         }
         // SAFETY: a small block, which lies in a slab, and is ours until its bit is set.

@@ -8,7 +8,7 @@
 
 use super::shared::Shared;
 use super::slabs::vacancy::Vacancy;
-use super::units::region::{DESCRIPTOR, Region};
+use super::units::region::{DESCRIPTOR, Left, Region};
 use super::units::{BANK, UnitCount};
 use crate::machine::Machine;
 use crate::size_class::MAX_CLASS_SIZE;
@@ -65,14 +65,20 @@ pub(super) fn mend(region: &Region, address: usize) -> usize {
     most - large.size.get()
 }
 
-/// Frees a large block.
+/// Frees a large block, of which the first so many bytes moved away.
 #[inline(never)]
-pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize) {
+pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize, moved: usize) {
     let units = units(region, address);
     shared.limits.change_tails(units.bytes() - size(region, address), 0);
     // SAFETY: the region contains the block.
     unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
-    give(shared, address, units);
+    let clean = UnitCount::whole_in(moved);
+    if clean.0 != 0 {
+        shared.units.give_as(&shared.machine, address, clean, Left::Nothing);
+    }
+    if clean != units {
+        give(shared, address + clean.bytes(), units - clean);
+    }
 }
 
 /// Gives back units that belong to no block any more.
@@ -87,30 +93,32 @@ pub(super) fn rounded(machine: &impl Machine, size: usize) -> usize {
 }
 
 /// Moves the pages of a block to another, which holds nothing yet. The kernel moves what was advised
-/// alike in one call, so the whole banks and the rest may need one each.
+/// alike in one call, so the whole banks and the rest may need one each. How many bytes are zero now where they were; 0: nothing
+/// has changed.
 pub(super) fn relocate<M: Machine>(
     shared: &Shared<M>,
     from: usize,
     to: *mut u8,
     len: usize,
-) -> bool {
+) -> usize {
     let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
     let (machine, whole) = (&shared.machine, len / BANK * BANK);
     // SAFETY: both blocks are the caller's, page-aligned, disjoint, and at least `len` long.
     let moved = unsafe {
-        machine.relocate(source, to, len)
-            || (whole != 0
-                && machine.relocate(source, to, whole)
-                && (whole == len || {
-                    let (source, to) = (source.add(whole), to.add(whole));
-                    if !machine.relocate(source, to, len - whole) {
-                        ptr::copy_nonoverlapping(source, to, len - whole);
-                    }
-                    true
-                }))
+        if machine.relocate(source, to, len) {
+            len
+        } else if whole == 0 || whole == len || !machine.relocate(source, to, whole) {
+            return 0;
+        } else {
+            let (source, to) = (source.add(whole), to.add(whole));
+            if machine.relocate(source, to, len - whole) {
+                len
+            } else {
+                ptr::copy_nonoverlapping(source, to, len - whole);
+                whole
+            }
+        }
     };
-    if moved {
-        shared.units.inherit(machine, from, to.addr(), len);
-    }
+    shared.units.inherit(machine, from, to.addr(), len);
     moved
 }

@@ -113,11 +113,10 @@ impl<M: Machine> NodeHeap<M> {
         bytes
     }
 
-    /// Gives back what is free beyond what may be resident, while memory grows before what was just taken is touched. Unless
-    /// somebody else is purging.
+    /// Gives back what is free beyond what may be kept, before what was just taken is touched. Unless somebody else is purging.
     #[inline]
     pub(super) fn give_surplus(&self) {
-        let surplus = self.shared.units.take_surplus();
+        let surplus = self.shared.units.surplus(self.machine());
         if surplus.0 != 0 {
             self.purge_surplus(surplus);
         }

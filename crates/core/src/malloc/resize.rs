@@ -74,11 +74,17 @@ impl<M: Machine> NodeHeap<M> {
             large.units.set(units);
             compiler_fence(Ordering::Release);
             large::give(shared, address + units.bytes(), have - units);
-        } else if units > have
-            && !(self.allows(units - have, tail)
+        } else if units > have {
+            let better = shared.units.is_better_moved(self.machine(), address, have, units);
+            let moved = if better { self.move_large(cache, region, address, size) } else { 0 };
+            if moved != 0 {
+                return moved;
+            }
+            if !(self.allows(units - have, tail)
                 && shared.units.extend(self.machine(), address, have, units).is_some())
-        {
-            return self.move_large(cache, region, address, size);
+            {
+                return self.move_large(cache, region, address, size);
+            }
         }
         self.give_surplus();
         self.drop_tail(address + rounded, tail);
@@ -104,11 +110,12 @@ impl<M: Machine> NodeHeap<M> {
         // Pages that move stay on their node: only within one home.
         let same = region.home() == Home::ANYWHERE || region.contains(run.address);
         let moves = same && self.shared.decisions().moves_pages(have, self.usage().used);
-        if !(moves && large::relocate(&self.shared, from, to, have)) {
+        let moved = if moves { large::relocate(&self.shared, from, to, have) } else { 0 };
+        if moved == 0 {
             // SAFETY: both blocks are the caller's, disjoint, and at least `have` long.
             unsafe { ptr::copy_nonoverlapping(source, to, have) };
         }
-        large::free(&self.shared, region, from);
+        large::free(&self.shared, region, from, moved);
         to.addr()
     }
 }

@@ -7,7 +7,7 @@ use crate::malloc::block::Chain;
 use crate::malloc::shared::Shared;
 use crate::malloc::tag::{self, Owner, Tag};
 use crate::malloc::units::UnitCount;
-use crate::malloc::units::region::{Region, Run};
+use crate::malloc::units::region::{Left, Region, Run};
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
@@ -225,7 +225,7 @@ impl Slabs {
             return false;
         }
         shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
-        shared.units.give_rested(&shared.machine, slab.base(), UnitCount::ONE);
+        shared.units.give_as(&shared.machine, slab.base(), UnitCount::ONE, Left::Rested);
         self.owned.fetch_sub(1, Ordering::Relaxed);
         true
     }

@@ -80,10 +80,6 @@ pub struct Region {
     dumped: usize,
     dirty: UnitCount,
     used: UnitCount,
-    /// The most that were ever in use.
-    most: UnitCount,
-    /// Of these, for how many no free unit was given back yet; see [`Region::surplus`].
-    due: UnitCount,
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
@@ -135,8 +131,6 @@ impl Region {
             dumped: 0,
             dirty: UnitCount(0),
             used: UnitCount(0),
-            most: UnitCount(0),
-            due: UnitCount(0),
             home: Home::ANYWHERE,
             away: 0,
             reserved: (0, 0),
@@ -276,22 +270,6 @@ impl Region {
         self.used
     }
 
-    /// Free units to give back before more are touched, half a bank at least: those beyond one of `share` of the most that
-    /// were ever in use (0: any number may be resident). In all, as many as that most: each page that a program ever needs
-    /// costs it one more fault at worst, and one that takes and gives the same memory over and over again costs none.
-    pub fn surplus(&mut self, share: usize) -> UnitCount {
-        self.due += self.used.beyond(self.most);
-        self.most = self.most.max(self.used);
-        let spare = self.most.0.checked_div(share).unwrap_or(usize::MAX);
-        let most = UnitCount(self.most.0.saturating_add(spare));
-        let surplus = (self.used + self.dirty).beyond(most).min(self.due);
-        if surplus.0 < BANK_UNITS / 2 {
-            return UnitCount(0);
-        }
-        self.due -= surplus;
-        surplus
-    }
-
     /// Banks that are committed.
     pub fn committed_banks(&self) -> usize {
         self.committed
@@ -425,6 +403,26 @@ impl Region {
             zero &= self.take_units(bank, first, len);
         }
         Some(zero)
+    }
+
+    /// Whether the run at `address` had better move than become longer where it lies: what it would get there is free and clean, and
+    /// where it would come to lie is memory that may be resident. To move pages takes less time than to touch an eighth as many for
+    /// the first time. Only runs longer than a bank, where there is one memory: of others nothing is known.
+    pub fn is_better_moved(&mut self, address: usize, len: UnitCount, longer: UnitCount) -> bool {
+        let (unit, more) = (self.unit(address) + len.0, longer - len);
+        let (committed, need) = (self.committed, longer.banks());
+        let is_within = (unit + more.0).div_ceil(BANK_UNITS) <= committed;
+        if !is_within || need < 2 || more.0 < len.0 / 8 || self.home != Home::ANYWHERE {
+            return false;
+        }
+        let view = self.view();
+        let is_fresh = |(bank, first, len)| {
+            let bank: &Bank = view.banks.at(bank);
+            (bank.used | bank.dirty) & super::bank::mask(first, len) == 0
+        };
+        let is_resident = |at| view.banks.iter().skip(at).take(need).all(|bank| bank.dirty != 0);
+        pieces(unit, more).all(is_fresh)
+            && view.free.find(need, 1, 0, committed).is_some_and(is_resident)
     }
 
     /// Whether the reservation has uncommitted banks enough for such a run.

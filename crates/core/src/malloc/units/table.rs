@@ -35,8 +35,6 @@ pub struct Units {
     lock: Lock,
     /// The purger's tick, by which banks are dated.
     tick: AtomicU32,
-    /// Free units that shall go back before fresh ones are touched.
-    surplus: AtomicUsize,
     /// Units that may be free and resident; 0: any number.
     kept: AtomicUsize,
     /// The most that is reserved at a time, in bytes; 0: what the machine has.
@@ -92,7 +90,6 @@ impl Units {
         Units {
             lock: Lock::new(),
             tick: AtomicU32::new(0),
-            surplus: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
             regions: UnsafeCell::new([const { Region::none() }; MAX_REGIONS]),
@@ -204,35 +201,33 @@ impl Units {
             let [first, ..] = regions;
             let usual = first.base() != 0 && first.home() == home;
             let run = if usual { first.take_partly_used(layout) } else { None };
-            if run.is_some() {
-                self.note(machine, first);
-            }
             match (run, machine.nodes()) {
                 (Some(run), _) => Some((0, run)),
                 (None, None) => {
                     // SAFETY: the lock makes this the only access to the supply.
                     let supply = unsafe { &mut *self.supply.get() };
-                    self.take_slow(machine, regions, supply, wanted)
+                    take_slow(machine, regions, supply, wanted)
                 }
                 (None, Some(_)) => None,
             }
         });
         let found = match (found, machine.nodes()) {
-            (None, Some(_)) => self.asking(machine, |regions, supply| {
-                self.take_slow(machine, regions, supply, wanted)
-            }),
+            (None, Some(_)) => {
+                self.asking(machine, |regions, supply| take_slow(machine, regions, supply, wanted))
+            }
             _ => found,
         };
         let (number, run) = found?;
         Some((self.regions().at(number), run))
     }
 
-    /// Free units that shall go back before those are touched that were handed out last, or because little is left: for one
-    /// caller to do.
+    /// Free units beyond those that may be kept.
     #[inline]
-    pub fn take_surplus(&self) -> UnitCount {
-        let surplus = self.surplus.load(Ordering::Relaxed);
-        UnitCount(if surplus == 0 { 0 } else { self.surplus.swap(0, Ordering::Relaxed) })
+    pub fn surplus(&self, machine: &impl Machine) -> UnitCount {
+        match self.kept.load(Ordering::Relaxed) {
+            0 => UnitCount(0),
+            kept => self.usage(machine).dirty.beyond(UnitCount(kept)),
+        }
     }
 
     /// From now on at most so many units, one at least, shall be free and resident.
@@ -247,38 +242,6 @@ impl Units {
             0 => usize::MAX,
             units => units.saturating_mul(UNIT),
         }
-    }
-
-    /// Notes it, under the lock.
-    #[inline]
-    fn note(&self, machine: &impl Machine, region: &mut Region) {
-        let surplus = region.surplus(machine.decisions().units_spare);
-        if surplus.0 != 0 {
-            self.surplus.fetch_add(surplus.0, Ordering::Relaxed);
-        }
-        self.note_beyond(region);
-    }
-
-    /// Notes what is free beyond what may be kept, under the lock.
-    #[inline]
-    fn note_beyond(&self, region: &Region) {
-        let beyond = region.dirty_units().beyond(UnitCount::whole_in(self.kept_at_most()));
-        if beyond.0 != 0 {
-            self.surplus.fetch_max(beyond.0, Ordering::Relaxed);
-        }
-    }
-
-    /// A run from anywhere, by [`take_slow`].
-    fn take_slow(
-        &self,
-        machine: &impl Machine,
-        regions: &mut [Region; MAX_REGIONS],
-        supply: &mut Supply,
-        wanted: Wanted,
-    ) -> Option<(usize, Run)> {
-        let found = take_slow(machine, regions, supply, wanted)?;
-        self.note(machine, regions.at_mut(found.0));
-        Some(found)
     }
 
     /// Runs `work` under the lock. While it leaves a question: asks that without the lock, and runs `work` again.
@@ -360,15 +323,12 @@ impl Units {
     /// Takes a run back, or a part of one; its pages may be resident.
     pub fn give(&self, machine: &impl Machine, address: usize, len: UnitCount) {
         let left = Left::Since(self.tick.load(Ordering::Relaxed));
-        self.with_region(machine, address, |region| {
-            region.give(address, len, left);
-            self.note_beyond(region);
-        });
+        self.give_as(machine, address, len, left);
     }
 
-    /// The same of pages that nobody has used for a while: they need not wait any more to be purged.
-    pub fn give_rested(&self, machine: &impl Machine, address: usize, len: UnitCount) {
-        self.with_region(machine, address, |region| region.give(address, len, Left::Rested));
+    /// The same where it is known what is left in the pages.
+    pub fn give_as(&self, machine: &impl Machine, address: usize, len: UnitCount, left: Left) {
+        self.with_region(machine, address, |region| region.give(address, len, left));
     }
 
     /// Lengthens a run where it lies; see [`Region::extend`].
@@ -381,10 +341,23 @@ impl Units {
     ) -> Option<bool> {
         self.asking(machine, |regions, supply| {
             let region = regions.iter_mut().find(|r| r.contains(address))?;
-            let zero = region.extend(machine, supply, address, len, longer)?;
-            self.note(machine, region);
-            Some(zero)
+            region.extend(machine, supply, address, len, longer)
         })
+    }
+
+    /// See [`Region::is_better_moved`].
+    pub fn is_better_moved(
+        &self,
+        machine: &impl Machine,
+        address: usize,
+        len: UnitCount,
+        longer: UnitCount,
+    ) -> bool {
+        let mut better = false;
+        self.with_region(machine, address, |region| {
+            better = region.is_better_moved(address, len, longer);
+        });
+        better
     }
 
     /// Advises a huge page for the bank that a [`Run::fresh`] run has opened, and that will be used densely.
