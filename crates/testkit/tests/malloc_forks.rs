@@ -71,7 +71,7 @@ impl Used {
     }
 }
 
-/// What the threads allocate: classes of their own, one that four threads share, and large blocks.
+/// What the threads allocate: classes of their own, one that eight threads share, and large blocks.
 const SIZES: [usize; 5] = [16, 200, 1500, 9000, 100_000];
 /// Blocks that the second thread takes just before it forks.
 const TAKEN: usize = 40;
@@ -103,7 +103,7 @@ impl World {
         let heap = NodeHeap::new(Stage);
         heap.set_key(0x0123_4567_89AB_CDEF);
         heap.reserve_at_most(64 << 20);
-        let caches: Vec<&Cache> = (0..4).map(|_| heap.attach().expect("memory")).collect();
+        let caches: Vec<&Cache> = (0..8).map(|_| heap.attach().expect("memory")).collect();
         // SAFETY: caches live as long as the heap, whose memory nobody gives back.
         let [first, second] = [caches[0], caches[1]].map(|it| unsafe { &*std::ptr::from_ref(it) });
         let mut world = World { heap, first, second, used: [Vec::new(), Vec::new()] };

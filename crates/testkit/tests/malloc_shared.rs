@@ -37,17 +37,17 @@ fn units(threads_len: usize, size: usize) -> usize {
 }
 
 #[test]
-fn four_threads_share_slabs_of_blocks_from_1_kib() {
-    assert_eq!((units(3, 1024), units(4, 1024), units(15, 1024)), (3, 1, 1));
+fn eight_threads_share_slabs_of_blocks_from_1_kib() {
+    assert_eq!((units(7, 1024), units(8, 1024), units(15, 1024)), (7, 1, 1));
     assert_eq!((units(17, 1024), units(60, 1024)), (2, 4), "sixteen share one, so few wait");
-    assert_eq!((units(3, 32 << 10), units(4, 32 << 10)), (3, 2));
-    assert_eq!((units(4, 960), units(64, 16)), (4, 64), "smaller ones are every thread's own");
+    assert_eq!((units(7, 32 << 10), units(8, 32 << 10)), (7, 4));
+    assert_eq!((units(8, 960), units(64, 16)), (8, 64), "smaller ones are every thread's own");
 }
 
 #[test]
-fn who_frees_a_shared_block_uses_it_next_and_keeps_few() {
+fn who_frees_a_shared_block_uses_it_next_and_keeps_its_part() {
     let heap = heap();
-    let caches = threads(&heap, 4);
+    let caches = threads(&heap, 8);
     let (here, there) = (caches[0], caches[1]);
     let block = allocate(&heap, here, 2000);
     free(&heap, there, block);
@@ -62,7 +62,8 @@ fn who_frees_a_shared_block_uses_it_next_and_keeps_few() {
     let blocks: Vec<_> = (0..200).map(|_| allocate(&heap, here, 1024)).collect();
     blocks.into_iter().for_each(|block| free(&heap, there, block));
     let cached = heap.census().cached();
-    assert!(cached <= 8 << 10, "{cached} bytes wait in the threads' stacks");
+    // A stack, the one being filled, and an eighth of what all reserves hold.
+    assert!(cached <= (32 << 10) + (1 << 20) / 8, "{cached} bytes wait with the threads");
     heap.check().expect("whole");
 }
 
@@ -85,8 +86,8 @@ fn what_threads_shared_goes_back_when_it_is_free() {
 #[test]
 fn a_forked_child_has_all_shared_blocks() {
     let heap = heap();
-    let caches = threads(&heap, 4);
-    let blocks: Vec<_> = (0..400).map(|at| allocate(&heap, caches[at % 4], 1500)).collect();
+    let caches = threads(&heap, 8);
+    let blocks: Vec<_> = (0..400).map(|at| allocate(&heap, caches[at % 8], 1500)).collect();
     let (goes, stays) = blocks.split_at(200);
     goes.iter().for_each(|&block| free(&heap, caches[2], block));
     heap.after_fork_in_child(|cache| std::ptr::eq(cache, caches[0]));
@@ -102,7 +103,7 @@ fn a_forked_child_has_all_shared_blocks() {
 #[test]
 fn the_census_counts_what_threads_have() {
     let heap = heap();
-    let caches = threads(&heap, 4);
+    let caches = threads(&heap, 8);
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut below = |end: usize| {
         state ^= state << 13;
@@ -112,7 +113,7 @@ fn the_census_counts_what_threads_have() {
     };
     let mut live: Vec<(*mut u8, usize)> = Vec::new();
     for step in 0..20_000 {
-        let cache = caches[below(4)];
+        let cache = caches[below(8)];
         if live.len() > 500 || (!live.is_empty() && below(100) < 48) {
             let (block, _) = live.swap_remove(below(live.len()));
             free(&heap, cache, block);
@@ -147,7 +148,7 @@ fn blocks_that_many_threads_shared_are_used_by_the_few_that_stay() {
 #[test]
 fn a_request_is_refused_only_when_no_idle_thread_keeps_a_shared_block() {
     let heap = heap();
-    let caches = threads(&heap, 6);
+    let caches = threads(&heap, 10);
     let block = allocate(&heap, caches[5], 9000);
     heap.set_limit(heap.usage().used.bytes());
     while !heap.allocate(caches[0], 9000).is_null() {}

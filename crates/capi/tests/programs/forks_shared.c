@@ -1,4 +1,4 @@
-/* forks_shared FORKS: a process forks while six threads fill and empty stacks of blocks that all of them share; in the child no
+/* forks_shared FORKS: a process forks while nine threads fill and empty stacks of blocks that all of them share; in the child no
  * block is handed out that somebody has. */
 #include "check.h"
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 6, EACH = 60, CHILD = 4000 };
+enum { THREADS = 9, EACH = 60, CHILD = 4000 };
 
 static volatile int stop;
 

@@ -78,9 +78,7 @@ decisions! {
     /// threads needs a block or two.
     "slabs.shared-from" slabs_shared_from = 1 << 10, off Some(usize::MAX);
     /// Threads from which they do.
-    "slabs.shared-threads" slabs_shared_threads = 4, off Some(usize::MAX);
-    /// Bytes of shared blocks that a full stack of a thread holds, and that a refill takes.
-    "slabs.shared-bytes" slabs_shared_bytes = 2 << 10, off None;
+    "slabs.shared-threads" slabs_shared_threads = 8, off Some(usize::MAX);
     /// A thread counts four each time that it finds the lock of shared slabs taken, and one back each time that it does not;
     /// from this count on it takes slabs of its own, after a look at the shared ones that waits for nobody and counts one back,
     /// too: where threads get in each other's way, memory is the lesser cost. At most 255.
@@ -141,12 +139,6 @@ impl Decisions {
     #[inline(always)]
     pub const fn batch_len(&self, class: SizeClass) -> usize {
         blocks(class, self.batch_bytes, self.batch_blocks)
-    }
-
-    /// How many blocks of a class that threads share a full stack holds, and a refill takes.
-    #[inline(always)]
-    pub const fn shared_len(&self, class: SizeClass) -> usize {
-        blocks(class, self.slabs_shared_bytes, self.batch_blocks)
     }
 
     /// How many the first refill takes.

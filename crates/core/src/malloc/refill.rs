@@ -4,7 +4,7 @@
 //! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
 //!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back
 //! full     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
-//!          or, when the reserve is full or its blocks lie in shared slabs, goes back to bits
+//!          or, when the reserve is full, goes back to bits
 //! ```
 //!
 //! The first two are linked already and cost the same however long they are. Bits become a stack a few
@@ -55,7 +55,7 @@ impl<M: Machine> NodeHeap<M> {
         let mut chain = Chain::new(cache.key());
         cache.slabs.take(&self.shared, class, want, &mut chain);
         if chain.len == 0 && self.registry.shares(decisions, cache, class) {
-            self.take_shared(cache, class, want.min(decisions.shared_len(class)), &mut chain);
+            self.take_shared(cache, class, want, &mut chain);
         } else if chain.len == 0 && class.size() >= decisions.slabs_shared_from {
             self.take_left(cache, class, want, &mut chain);
         }
@@ -63,7 +63,7 @@ impl<M: Machine> NodeHeap<M> {
             cache.slabs.take(&self.shared, class, want, &mut chain);
         }
         let stack = List { first: chain.close(), len: chain.len };
-        cache.magazines.set(class, stack, self.most_of(cache, class));
+        cache.magazines.set(class, stack, decisions.stack_len(class));
         if cache.reserve.owes() {
             self.repay(cache, class);
         }
@@ -174,8 +174,7 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: as above.
         unsafe { Block::link(last, ptr::null_mut(), key) };
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
-        let most = self.most_of(cache, class);
-        let stocked = self.is_stocked(cache) || most < decisions.stack_len(class);
+        let stocked = self.is_stocked(cache);
         let rest = if stocked && full.len <= decisions.batch_blocks {
             self.give_step(cache, full, decisions.reserve_words)
         } else if Reserve::has_depot(class) {
@@ -188,16 +187,10 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest.first, key) };
         // What does not fit goes back to bits at once while the reserve is full: little by little.
-        let most = if stocked { most.min(decisions.stack_len(class) / 4).max(1) } else { most };
+        let most = decisions.stack_len(class);
+        let most = if stocked { (most / 4).max(1) } else { most };
         let stack = List { first: last, len: rest.len + 1 };
         cache.magazines.set(class, stack, most);
-    }
-
-    /// How many blocks of a class a full stack holds: few of those that threads share.
-    fn most_of(&self, cache: &Cache, class: SizeClass) -> usize {
-        let decisions = self.shared.decisions();
-        let shared = self.registry.shares(decisions, cache, class);
-        if shared { decisions.shared_len(class) } else { decisions.stack_len(class) }
     }
 
     /// Whether the cache has set as much aside as it may.
