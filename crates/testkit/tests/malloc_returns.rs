@@ -100,8 +100,8 @@ fn a_block_that_grows_moves_to_memory_that_was_freed_and_leaves_none_behind() {
     let grown = grow(&heap, cache, block, 8 * MIB);
     assert_eq!((grown, heap.machine().relocated()), (freed, 4 * MIB));
     assert_eq!(heap.usage().dirty.bytes(), 8 * MIB, "where it was, nothing is resident");
-    // Less than an eighth is not worth it, nor is what would find no such place.
-    assert_eq!(grow(&heap, cache, grown, 8 * MIB + UNIT), grown);
+    // Less than a quarter is not worth it, nor is what would find no such place.
+    assert_eq!(grow(&heap, cache, grown, 9 * MIB), grown);
     assert_eq!(grow(&heap, cache, grown, 30 * MIB), grown);
     free(&heap, cache, [grown]);
 }

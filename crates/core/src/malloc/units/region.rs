@@ -406,13 +406,13 @@ impl Region {
     }
 
     /// Whether the run at `address` had better move than become longer where it lies: what it would get there is free and clean, and
-    /// where it would come to lie is memory that may be resident. To move pages takes less time than to touch an eighth as many for
+    /// where it would come to lie is memory that may be resident. To move pages takes less time than to touch a quarter as many for
     /// the first time. Only runs longer than a bank, where there is one memory: of others nothing is known.
     pub fn is_better_moved(&mut self, address: usize, len: UnitCount, longer: UnitCount) -> bool {
         let (unit, more) = (self.unit(address) + len.0, longer - len);
         let (committed, need) = (self.committed, longer.banks());
         let is_within = (unit + more.0).div_ceil(BANK_UNITS) <= committed;
-        if !is_within || need < 2 || more.0 < len.0 / 8 || self.home != Home::ANYWHERE {
+        if !is_within || need < 2 || more.0 < len.0 / 4 || self.home != Home::ANYWHERE {
             return false;
         }
         let view = self.view();
