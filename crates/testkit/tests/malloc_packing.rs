@@ -55,7 +55,7 @@ impl World {
     }
 }
 
-/// A fifth of what four threads, or one, allocated stays; then one thread packs.
+/// A fifth of what eight threads, or one, allocated stays; then one thread packs.
 fn packs(threads: usize, size: usize) {
     let world = World::new();
     let (heap, caches) = (&world.heap, world.caches(threads));
@@ -101,7 +101,7 @@ fn a_fifth_of_a_heap_ends_in_a_third_of_its_slabs() {
 
 #[test]
 fn so_do_blocks_of_slabs_that_threads_share() {
-    packs(4, 2000);
+    packs(8, 2000);
 }
 
 #[test]
@@ -133,10 +133,10 @@ proptest! {
     /// Whatever a program does between moves.
     #[test]
     fn moves_leave_a_whole_heap(
-        steps in proptest::collection::vec((0_usize..4, 16_usize..5000, 0_usize..4), 1..400),
+        steps in proptest::collection::vec((0_usize..4, 16_usize..5000, 0_usize..8), 1..400),
     ) {
         let mut world = World::new();
-        let caches: Vec<*const Cache> = world.caches(4).into_iter().map(std::ptr::from_ref).collect();
+        let caches: Vec<*const Cache> = world.caches(8).into_iter().map(std::ptr::from_ref).collect();
         for (step, size, of) in steps {
             // SAFETY: caches live as long as the heap.
             let cache = unsafe { &*caches[of] };
