@@ -34,8 +34,25 @@ static void short_ones(void) {
     }
 }
 
+/* Whose pages have moved away leaves zeroes, which nobody writes. */
+static void moved_ones(void) {
+    int reused = 0;
+    for (size_t size = 300000; size < 5 << 20; size += 177777) {
+        char *block = malloc(size), *behind = malloc(size);
+        memset(block, 255, size);
+        char *longer = realloc(block, 2 * size);
+        CHECK(longer && longer[0] == -1 && longer[size - 1] == -1);
+        char *zeroed = calloc(1, size);
+        CHECK(is_zero(zeroed, size, 1));
+        reused += zeroed == block;
+        free(longer), free(behind), free(zeroed);
+    }
+    CHECK(reused > 0);
+}
+
 int main(void) {
     short_ones();
+    moved_ones();
     long before = resident_kib();
     for (int round = 0; round < ROUNDS; round++) {
         char *block = calloc(HUGE_SIZE, 1);
