@@ -4,7 +4,7 @@
 //! Blocks of another thread that are freed in the order in which they were allocated are collected with few instructions,
 //! without a look at what their owner writes. What is freed for another thread goes back a parcel at a time, never all parcels at once (13,728 instructions
 //! here, and several lines of cache a block). What runs empty takes at most 64 blocks, and what goes back to
-//! bits goes back to eight words at a time, or sixteen for a slab that was cut.
+//! bits goes back to six words at a time, or sixteen for a slab that was cut.
 
 use freehold_stepper::{Call, Stepper};
 use std::ffi::{CString, c_void};
@@ -16,13 +16,15 @@ const HOT_MALLOC: u64 = 18;
 const HOT_FREE: u64 = 25;
 /// What the longest may take: as counted, and a tenth, for the code changes.
 const REMOTE_FREE: u64 = 320;
-/// Of blocks that the reserve has no room for, each going back to a word of its own (147 while it had 32 MiB for every thread).
-const OWN_FREE: u64 = 920;
+/// Of blocks that the reserve has no room for, each going back to a word of its own, some as the last of their slab (275 while
+/// there is room).
+const OWN_FREE: u64 = 1_720;
 /// The longest cuts a slab, and repays with blocks of another size (the gate was 1,900 before the reserve became a share of what
 /// is in use: it is full more often now).
 const MALLOC: u64 = 2_430;
-/// Of blocks too small to be set aside, each going back to a word of its own (9,092 when 64 went back at once).
-const SCATTERED_FREE: u64 = 1_570;
+/// Of small blocks that the reserve has no room for, each going back to a word of its own (9,092 when 64 went back at once; 293
+/// while there is room).
+const SCATTERED_FREE: u64 = 1_590;
 /// The same while blocks of another size go back (11,206 when up to 127 went back at once, however far apart).
 const MALLOC_WITH_DEBTS: u64 = 6_220;
 
@@ -126,10 +128,20 @@ fn longest_with_debts(malloc: Malloc, stepper: &mut Stepper) -> u64 {
     longest.into_iter().max().unwrap_or(0)
 }
 
+/// Frees as much as a thread sets aside, so that what is freed next goes back to bits.
+fn fill_reserve(malloc: Malloc) {
+    // SAFETY: malloc may be called with any size, and every block is freed once.
+    unsafe {
+        let blocks: Vec<usize> = (0..6000).map(|_| (malloc.malloc)(1000, 0)).collect();
+        blocks.into_iter().for_each(|block| _ = (malloc.free)(block, 0));
+    }
+}
+
 /// The longest free of blocks that cannot be set aside, of which no two lie in one word of bits.
 fn longest_scattered(malloc: Malloc, stepper: &mut Stepper) -> u64 {
     // SAFETY: malloc may be called with any size.
     let blocks: Vec<_> = (0..64 * CALLS).map(|_| unsafe { (malloc.malloc)(16, 0) }).collect();
+    fill_reserve(malloc);
     let scattered = blocks.iter().step_by(64);
     scattered.map(|&block| stepper.count(malloc.free, block, 0).1).max().unwrap_or(0)
 }
@@ -150,6 +162,7 @@ fn no_call_takes_long() {
             (malloc.malloc)(draw.size(), 0)
         };
     }
+    fill_reserve(malloc);
     let (mut worst_malloc, mut worst_own, mut worst_remote) = (0, 0, 0);
     for block in remote {
         let at = draw.below(LIVE);

@@ -63,13 +63,14 @@ decisions! {
     /// The same as a part of the memory of the thread's slabs: what is set aside keeps slabs from other sizes, so a small heap
     /// sets little aside.
     "reserve.share" reserve_share = 64, off Some(1);
-    /// Bytes that the reserves of all threads hold together in any case: frees stay short, and so little does not matter.
-    "reserve.least" reserve_least = 1 << 20, off Some(0);
+    /// Bytes that the reserves of all threads hold together in any case: frees stay short, and of twenty recorded programs
+    /// none needs more memory for it (with 8 MiB one does).
+    "reserve.least" reserve_least = 4 << 20, off Some(0);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
     /// bits.
     "reserve.debt" reserve_debt = 4 * UNIT, off Some(0);
     /// Words of bits to which one free gives blocks back, at most: up to two hundred instructions each.
-    "reserve.words" reserve_words = 8, off None;
+    "reserve.words" reserve_words = 6, off None;
     /// The same of a malloc that repays, which waits for memory anyway.
     "reserve.repaid-words" reserve_repaid_words = 16, off None;
     /// Blocks of another thread's slab that are collected before they go home together.
@@ -122,16 +123,9 @@ decisions! {
 }
 
 impl Decisions {
-    /// How many blocks of a class a full stack holds. Those of the smallest class cannot carry a magazine's header and go
-    /// back to bits, in one step.
+    /// How many blocks of a class a full stack holds.
     #[inline(always)]
     pub const fn stack_len(&self, class: SizeClass) -> usize {
-        if class.index() == 0 { self.batch_blocks } else { self.spare_len(class) }
-    }
-
-    /// How many blocks a full spare stack holds.
-    #[inline(always)]
-    pub const fn spare_len(&self, class: SizeClass) -> usize {
         blocks(class, self.stack_bytes, self.stack_blocks)
     }
 
@@ -207,9 +201,16 @@ mod tests {
             assert!(shipped.batch_len(class) <= 64 && shipped.first_batch(class) >= 1);
         }
         let of = |size| class_of(size).expect("a class");
-        assert_eq!((shipped.stack_len(of(16)), shipped.first_batch(of(16))), (64, 32));
-        assert_eq!((shipped.spare_len(of(16)), shipped.stack_len(of(32))), (256, 256));
+        assert_eq!((shipped.stack_len(of(16)), shipped.first_batch(of(16))), (256, 32));
+        assert_eq!((shipped.stack_len(of(32)), shipped.first_batch(of(32))), (256, 16));
         assert_eq!((shipped.stack_len(of(UNIT)), shipped.batch_len(of(UNIT))), (1, 1));
+    }
+
+    #[test]
+    fn a_reserve_is_a_share_between_two_bounds() {
+        let of = |mib: usize, threads| Decisions::SHIPPED.reserve_of((mib << 20) / UNIT, threads);
+        assert_eq!((of(0, 1), of(256, 1), of(0, 8)), (4 << 20, 4 << 20, 512 << 10));
+        assert_eq!((of(512, 1), of(512, 8), of(4096, 1)), (8 << 20, 8 << 20, 32 << 20));
     }
 
     #[test]

@@ -138,16 +138,16 @@ impl<M: Machine> NodeHeap<M> {
     fn salvage(&self, cache: &Cache) {
         for class in SizeClass::all() {
             let most = self.shared.decisions().stack_len(class);
-            self.salvage_list(cache, class, cache.magazines.take(class, most).first);
-            self.salvage_list(cache, class, cache.reserve.take_spare(class).first);
+            self.salvage_list(cache, cache.magazines.take(class, most).first);
+            self.salvage_list(cache, cache.reserve.take_spare(class).first);
             let mut magazine = cache.reserve.take_depot(class);
             for _ in 0..LONGEST_LIST {
-                if !self.is_loose(cache, class, magazine.addr()) {
+                if !self.is_loose(cache, magazine.addr()) {
                     break;
                 }
                 // SAFETY: it is a free block of this cache's, in its depot.
                 let next = unsafe { Magazine::next(magazine, self.shared.key()) };
-                self.salvage_list(cache, class, magazine.cast());
+                self.salvage_list(cache, magazine.cast());
                 magazine = next;
             }
         }
@@ -164,9 +164,9 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     #[inline(never)]
-    fn salvage_list(&self, cache: &Cache, class: SizeClass, mut block: *mut Block) {
+    fn salvage_list(&self, cache: &Cache, mut block: *mut Block) {
         for _ in 0..LONGEST_LIST {
-            if !self.is_loose(cache, class, block.addr()) {
+            if !self.is_loose(cache, block.addr()) {
                 return;
             }
             // SAFETY: the block is free and marked, and nobody else has it.
@@ -176,11 +176,13 @@ impl<M: Machine> NodeHeap<M> {
         }
     }
 
-    /// Whether a block of this class of a slab of the cache's is free, and no set bit.
-    fn is_loose(&self, cache: &Cache, class: SizeClass, address: usize) -> bool {
-        let own = tag::of_slab(cache.slabs.owner(), class);
-        let owned =
-            self.shared.tag_at(address).is_ok_and(|(_, tag)| tag::is_in_stacks_of(tag, own));
+    /// Whether a block of a slab of the cache's is free, and no set bit.
+    fn is_loose(&self, cache: &Cache, address: usize) -> bool {
+        let owner = cache.slabs.owner();
+        let owned = self.shared.tag_at(address).is_ok_and(|(_, tag)| match Tag::decode(tag) {
+            Tag::Slab(_, class) => tag::is_in_stacks_of(tag, tag::of_slab(owner, class)),
+            _ => false,
+        });
         owned && self.is_free_but_no_bit(address)
     }
 

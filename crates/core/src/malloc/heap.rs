@@ -411,7 +411,7 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// Puts a block of the cache's own slabs, that nobody uses any more, back into the cache.
-    fn put_back(&self, cache: &Cache, block: *mut Block, class: SizeClass) {
+    pub(super) fn put_back(&self, cache: &Cache, block: *mut Block, class: SizeClass) {
         if cache.is_metered() {
             self.put_aside(cache, block, class);
         } else if !cache.magazines.push(block, class) {

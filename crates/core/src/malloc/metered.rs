@@ -10,7 +10,6 @@
 use super::block::{Block, List};
 use super::cache::Cache;
 use super::heap::NodeHeap;
-use super::reserve::Reserve;
 use crate::machine::Machine;
 use crate::size_class::SizeClass;
 
@@ -74,7 +73,7 @@ impl<M: Machine> NodeHeap<M> {
     #[inline(always)]
     pub(super) fn put_aside(&self, cache: &Cache, block: *mut Block, class: SizeClass) {
         let len = cache.reserve.push_spare(class, block, cache.key());
-        if len >= self.shared.decisions().spare_len(class) {
+        if len >= self.shared.decisions().stack_len(class) {
             self.put_off(cache, class);
         }
     }
@@ -87,11 +86,12 @@ impl<M: Machine> NodeHeap<M> {
         let decisions = self.shared.decisions();
         let stack: List = cache.reserve.take_spare(class);
         let short = stack.len <= decisions.batch_blocks;
-        if !Reserve::has_depot(class) || (self.is_stocked(cache) && short) {
-            let rest = self.give_step(cache, stack, decisions.reserve_words);
-            cache.reserve.swap_spare(class, rest);
+        let rest = if self.is_stocked(cache) && short {
+            stack
         } else {
-            self.set_aside(cache, class, stack);
-        }
+            self.try_set_aside(cache, class, stack)
+        };
+        let rest = self.give_step(cache, rest, decisions.reserve_words);
+        cache.reserve.swap_spare(class, rest);
     }
 }

@@ -1,9 +1,9 @@
 //! What fills an empty stack, and where a full one goes.
 //!
 //! ```text
-//! empty    1 the spare stack   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
+//! empty    1 the spare stack of a metered cache   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
 //!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back
-//! full     goes to the depot as it is, or becomes the spare stack if its blocks are too small for that     O(1)
+//! full     goes to the depot as it is; blocks of 16 bytes behind a block of 32 for the header               O(1)
 //!          or, when the reserve is full, goes back to bits
 //! ```
 //!
@@ -15,14 +15,20 @@ use super::block::{Block, Chain, List};
 use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::misuse::Misuse;
-use super::reserve::Reserve;
+use super::reserve::depot::HEADER;
 use super::slabs::give_list;
 use super::tag::SHARED;
 use super::units::UnitLayout;
 use crate::machine::Machine;
 use crate::place::Home;
-use crate::size_class::SizeClass;
+use crate::size_class::{SizeClass, class_of};
 use core::ptr;
+
+/// Of which class the block is that carries the header of a magazine whose own blocks are too small for that.
+const HEAD: SizeClass = match class_of(HEADER) {
+    Some(class) => class,
+    None => unreachable!(),
+};
 
 impl<M: Machine> NodeHeap<M> {
     /// Puts blocks of `class` into the cache's empty stack, if there are any to be had.
@@ -52,6 +58,13 @@ impl<M: Machine> NodeHeap<M> {
     fn refill_from_bits(&self, cache: &Cache, class: SizeClass) {
         let decisions = self.shared.decisions();
         let want = cache.magazines.next_batch(class, decisions);
+        if class.size() < HEADER
+            && want == decisions.batch_len(class)
+            && cache.magazines.first(HEAD).is_null()
+        {
+            // For stacks that will be set aside: a free takes no memory.
+            self.refill(cache, HEAD);
+        }
         let mut chain = Chain::new(cache.key());
         cache.slabs.take(&self.shared, class, want, &mut chain);
         if chain.len == 0 && self.registry.shares(decisions, cache, class) {
@@ -176,14 +189,11 @@ impl<M: Machine> NodeHeap<M> {
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
         let stocked = self.is_stocked(cache);
         let rest = if stocked && full.len <= decisions.batch_blocks {
-            self.give_step(cache, full, decisions.reserve_words)
-        } else if Reserve::has_depot(class) {
-            self.set_aside(cache, class, full);
-            List::EMPTY
+            full
         } else {
-            let spare = cache.reserve.swap_spare(class, full);
-            self.give_step(cache, spare, decisions.reserve_words)
+            self.try_set_aside(cache, class, full)
         };
+        let rest = self.give_step(cache, rest, decisions.reserve_words);
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest.first, key) };
         // What does not fit goes back to bits at once while the reserve is full: little by little.
@@ -209,18 +219,43 @@ impl<M: Machine> NodeHeap<M> {
         List { first, len }
     }
 
-    /// Puts a stack, if it has blocks, into the depot, or back to bits where there is none.
-    #[inline(never)]
+    /// Puts a stack, if it has blocks, into the depot, or back to bits where it has no head.
     pub(super) fn set_aside(&self, cache: &Cache, class: SizeClass, stack: List) {
+        let rest = self.try_set_aside(cache, class, stack);
+        give_list(&self.shared, Some(&cache.slabs), rest.first, usize::MAX);
+    }
+
+    /// Puts a stack, if it has blocks, into the depot; it is the answer again where its blocks are too small for a magazine's
+    /// header and there is no block of another class to be its head.
+    #[inline(never)]
+    pub(super) fn try_set_aside(&self, cache: &Cache, class: SizeClass, mut stack: List) -> List {
         if stack.is_empty() {
-            return;
+            return stack;
         }
-        if !Reserve::has_depot(class) {
-            give_list(&self.shared, Some(&cache.slabs), stack.first, usize::MAX);
-            return;
+        if class.size() < HEADER {
+            let Some(head) = self.take_head(cache) else { return stack };
+            // SAFETY: a free block of the cache's, which is in no stack.
+            unsafe { Block::link(head, stack.first, cache.key()) };
+            stack = List { first: head, len: stack.len + 1 };
         }
         cache.reserve.put(class, stack, cache.key());
         cache.slabs.account(&self.shared, stack.len * class.size());
+        List::EMPTY
+    }
+
+    /// A free block that can carry a magazine's header. No new memory is taken for it.
+    fn take_head(&self, cache: &Cache) -> Option<*mut Block> {
+        if cache.is_metered() {
+            // What is taken from its stacks counts as the program's.
+            return None;
+        }
+        let head: *mut Block = cache.magazines.pop(HEAD).cast();
+        if !head.is_null() {
+            return Some(head);
+        }
+        let mut chain = Chain::new(cache.key());
+        cache.slabs.take(&self.shared, HEAD, 1, &mut chain);
+        (chain.len != 0).then(|| chain.close())
     }
 
     /// A stack from the depot, if there is one.
@@ -229,7 +264,13 @@ impl<M: Machine> NodeHeap<M> {
         // What comes and goes does not concern the purger.
         let given = &cache.slabs.given;
         given.set(given.get().saturating_sub(stack.len * class.size()));
-        Some(stack)
+        if class.size() >= HEADER {
+            return Some(stack);
+        }
+        // SAFETY: the stack was linked with this key, and is ours.
+        let first = unsafe { Block::next(stack.first, cache.key()) };
+        self.put_back(cache, stack.first, HEAD);
+        Some(List { first, len: stack.len - 1 })
     }
 
     /// Before memory grows for one class, what others hold goes back, each class in turn, a step

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! depot -> magazine -> magazine -> 0        a magazine is a stack of blocks, linked as in `block`;
-//!          | link mark | next len total |   its first block carries this header, 32 bytes
+//!          | link mark | next len total |   its first block carries this header, 32 bytes; smaller blocks have one of
+//!                                           32 in front, their head, which counts as one of them
 //! ```
 //!
 //! Magazines follow Bonwick and Adams, "Magazines and Vmem" (2001), 3.1, with one difference: no thread
@@ -34,7 +35,7 @@ pub struct Magazine {
 /// Bytes that the first block of a magazine must have.
 pub const HEADER: usize = size_of::<Magazine>();
 
-const _: () = assert!(HEADER == 32, "classes from 32 bytes on have depots");
+const _: () = assert!(HEADER == 32, "only blocks of the smallest class need a head of another");
 
 /// See the module. All-zero is empty.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What a thread has set aside: full stacks in depots, a spare stack per class, and other threads' blocks in parcels.
+//! What a thread has set aside: full stacks in depots, a metered cache's spare stacks, and other threads' blocks in parcels.
 //!
 //! ```text
 //! depot     full stacks, a list a class      (lock-free, one word: the purger may take it)

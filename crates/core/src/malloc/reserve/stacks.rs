@@ -1,6 +1,6 @@
 //! [`Reserve`]: the depots, spare stacks and parcels of one thread, and which blocks go back when memory grows.
 
-use super::depot::{Depot, HEADER, Magazine};
+use super::depot::{Depot, Magazine};
 use super::parcels::Parcels;
 use crate::machine::Machine;
 use crate::malloc::block::{Block, List};
@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 /// See the module. All-zero is empty.
 #[repr(C)]
 pub struct Reserve {
-    /// A full stack held back, and its length: of blocks too small for a depot, and in metered caches.
+    /// The stack of a metered cache to which frees go, and its length.
     spare: [Cell<*mut Block>; CLASSES],
     pub spare_len: [Cell<u16>; CLASSES],
     /// Stacks set aside, how many blocks they have (of which more than a u16 says are that), and
@@ -45,13 +45,7 @@ impl Reserve {
         self.parcels.is_empty() && !(0..CLASSES).any(holds)
     }
 
-    /// Whether blocks of a class can carry a magazine's header; else only the spare stack keeps them.
-    #[inline]
-    pub const fn has_depot(class: SizeClass) -> bool {
-        class.size() >= HEADER
-    }
-
-    /// Sets a stack aside, in the depot. The class has one.
+    /// Sets a stack aside, in the depot. Its first block has room for a magazine's header.
     pub fn put(&self, class: SizeClass, stack: List, key: usize) {
         let at = class.index();
         // SAFETY: the reserve is its thread's, and so are the stack's blocks, which are large enough.
