@@ -174,6 +174,18 @@ fn the_smallest_blocks_are_set_aside_as_others_are() {
     heap.check().expect("whole");
 }
 
+/// What goes back of 16-byte blocks while those of 32 grow needs heads, which are of 32 bytes: not those just refilled.
+#[test]
+fn heads_are_not_taken_from_a_stack_that_is_being_refilled() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = fill(&heap, cache, 16, 8 * MIB);
+    // Scattered, each one once: their number is a power of two.
+    free(&heap, cache, (0..blocks.len()).map(|at| blocks[at * 100_003 % blocks.len()]));
+    fill(&heap, cache, 32, 16 * MIB);
+    heap.check().expect("whole");
+}
+
 /// What a round leaves is counted in bytes: by them the purger knows whether to come again.
 #[test]
 fn a_round_says_how_much_it_leaves() {

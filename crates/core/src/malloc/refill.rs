@@ -76,10 +76,11 @@ impl<M: Machine> NodeHeap<M> {
             cache.slabs.take(&self.shared, class, want, &mut chain);
         }
         let stack = List { first: chain.close(), len: chain.len };
-        cache.magazines.set(class, stack, decisions.stack_len(class));
+        // Before the stack can be taken from: what is repaid may need heads.
         if cache.reserve.owes() {
             self.repay(cache, class);
         }
+        cache.magazines.set(class, stack, decisions.stack_len(class));
     }
 
     /// Takes blocks of `class` from slabs that the threads of a home share, of which a cache without a thread is the owner.
