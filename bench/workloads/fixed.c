@@ -1,7 +1,8 @@
 /* fixed SIZE LIVE OPS ORDER THREADS
  *
  * One size. Each thread holds LIVE blocks and replaces one OPS times: the oldest (ORDER fifo), the
- * newest of a stack that breathes by LIVE (lifo), or any (random).
+ * newest of a stack that breathes by LIVE (lifo), or any (random). Or it takes LIVE blocks and frees all of them in
+ * random order, again and again (batch).
  */
 #include "bench.h"
 
@@ -11,6 +12,20 @@ static void breathe(const Work *w, Slot *slots) {
     for (uint64_t done = 0; done < w->ops; done += w->live) {
         for (uint32_t i = 0; i < w->live; i++) slot_fill(&slots[i], w->size);
         for (uint32_t i = w->live; i-- > 0;) slot_clear(&slots[i]);
+    }
+}
+
+static void batches(const Work *w, Slot *slots) {
+    Rng rng = rng_of(w->seed);
+    uint32_t *order = table(w->live * sizeof *order);
+    for (uint32_t i = 0; i < w->live; i++) {
+        uint32_t j = below(&rng, i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (uint64_t done = 0; done < w->ops; done += w->live) {
+        for (uint32_t i = 0; i < w->live; i++) slot_fill(&slots[i], w->size);
+        for (uint32_t i = 0; i < w->live; i++) slot_clear(&slots[order[i]]);
     }
 }
 
@@ -29,7 +44,11 @@ static void replace(const Work *w, Slot *slots) {
 static void *body(void *context) {
     const Work *w = context;
     Slot *slots = table(w->live * sizeof *slots);
-    if (w->order == 'l') breathe(w, slots); else replace(w, slots);
+    switch (w->order) {
+    case 'l': breathe(w, slots); break;
+    case 'b': batches(w, slots); break;
+    default: replace(w, slots);
+    }
     return NULL;
 }
 

@@ -63,14 +63,14 @@ decisions! {
     /// The same as a part of the memory of the thread's slabs: what is set aside keeps slabs from other sizes, so a small heap
     /// sets little aside.
     "reserve.share" reserve_share = 64, off Some(1);
-    /// Bytes that the reserves of all threads hold together in any case: frees stay short. With 4 MiB a heap
-    /// whose blocks go in random order holds a fifth more.
-    "reserve.least" reserve_least = 2 << 20, off Some(0);
+    /// Bytes that the reserves of all threads hold together in any case: frees stay short. With 6 MiB a heap
+    /// whose blocks go in random order holds a sixth more. A block counts 64 bytes or more.
+    "reserve.least" reserve_least = 4 << 20, off Some(0);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
     /// bits.
     "reserve.debt" reserve_debt = 4 * UNIT, off Some(0);
     /// Words of bits to which one free gives blocks back, at most: up to two hundred instructions each.
-    "reserve.words" reserve_words = 6, off None;
+    "reserve.words" reserve_words = 5, off None;
     /// The same of a malloc that repays, which waits for memory anyway.
     "reserve.repaid-words" reserve_repaid_words = 16, off None;
     /// Blocks of another thread's slab that are collected before they go home together.
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_reserve_is_a_share_between_two_bounds() {
         let of = |mib: usize, threads| Decisions::SHIPPED.reserve_of((mib << 20) / UNIT, threads);
-        assert_eq!((of(0, 1), of(256, 1), of(0, 8)), (2 << 20, 4 << 20, 256 << 10));
+        assert_eq!((of(0, 1), of(256, 1), of(0, 8)), (4 << 20, 4 << 20, 512 << 10));
         assert_eq!((of(512, 1), of(512, 8), of(4096, 1)), (8 << 20, 8 << 20, 32 << 20));
     }
 

@@ -26,7 +26,7 @@ pub struct Reserve {
     low: [AtomicU16; CLASSES],
     /// A set of classes: stacks of them were set aside that go back when memory grows.
     stocked: Cell<u64>,
-    /// Bytes in the depots, at most; see `is_full`.
+    /// Bytes in the depots, at most, a block as 64 or more; see `is_full`.
     stock: Cell<usize>,
     /// Bytes that shall go back for slabs that were cut.
     debt: Cell<usize>,
@@ -54,7 +54,7 @@ impl Reserve {
         if total as usize != stack.len {
             self.stock_up(at);
         }
-        self.stock.set(self.stock.get() + stack.len * class.size());
+        self.stock.set(self.stock.get() + stack.len * weight(class));
     }
 
     /// The stack of a class that was set aside last.
@@ -75,7 +75,7 @@ impl Reserve {
         }
         // SAFETY: `pop` made the magazine ours.
         let len = unsafe { (*magazine).len } as usize;
-        self.stock.set(self.stock.get().saturating_sub(len * class.size()));
+        self.stock.set(self.stock.get().saturating_sub(len * weight(class)));
         Some(List { first: magazine.cast(), len })
     }
 
@@ -157,7 +157,7 @@ impl Reserve {
         self.recount.set(turn);
         if turn.is_multiple_of(16) {
             let bytes = |(class, held): (SizeClass, &AtomicU16)| {
-                held.load(Ordering::Relaxed) as usize * class.size()
+                held.load(Ordering::Relaxed) as usize * weight(class)
             };
             self.stock.set(SizeClass::all().zip(&self.held).map(bytes).sum());
         }
@@ -232,6 +232,11 @@ impl Reserve {
     fn unstock(&self, class: SizeClass) {
         self.stocked.set(self.stocked.get() & !(1 << class.index()));
     }
+}
+
+/// What a block counts as in the stock: many small ones keep many slabs, and go back a word of bits at a time.
+fn weight(class: SizeClass) -> usize {
+    class.size().max(64)
 }
 
 /// A count as the census and the purger read it.
