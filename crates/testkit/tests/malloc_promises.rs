@@ -46,7 +46,7 @@ fn class(size: usize) -> SizeClass {
 fn what_the_purger_took_from_a_depot_is_not_counted_any_more() {
     let heap = heap();
     let cache = heap.attach().expect("memory");
-    let kept = fill(&heap, cache, 200, 2 * MIB);
+    let kept = fill(&heap, cache, 200, MIB);
     let freed = fill(&heap, cache, 200, 2 * MIB);
     free(&heap, cache, freed);
     assert!(heap.census().cached() > 512 << 10, "the depot is in use");
@@ -183,6 +183,34 @@ fn heads_are_not_taken_from_a_stack_that_is_being_refilled() {
     // Scattered, each one once: their number is a power of two.
     free(&heap, cache, (0..blocks.len()).map(|at| blocks[at * 100_003 % blocks.len()]));
     fill(&heap, cache, 32, 16 * MIB);
+    heap.check().expect("whole");
+}
+
+/// The nodes of a tree of `len` in the order in which it frees itself: children before their parent. They are numbered in the
+/// order in which it was made.
+fn children_first(root: usize, len: usize, visit: &mut impl FnMut(usize)) {
+    if let Some(left) = len.checked_sub(1).map(|below| below / 2) {
+        children_first(root + 1, left, visit);
+        children_first(root + 1 + left, len - 1 - left, visit);
+        visit(root);
+    }
+}
+
+/// A program that makes a tree, frees it and makes it again, in a heap larger than its reserve, finds neighbours in neighbouring
+/// blocks: depots, which turn the order round, and bits, which restore it, would mix a little more each time.
+#[test]
+fn blocks_that_lie_close_get_their_order_back() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let mut blocks = Vec::new();
+    for _ in 0..8 {
+        blocks = fill(&heap, cache, 64, 16 * MIB);
+        let mut order = Vec::new();
+        children_first(0, blocks.len(), &mut |node| order.push(blocks[node]));
+        free(&heap, cache, order);
+    }
+    let neighbours = blocks.windows(2).filter(|two| two[0].addr() + 64 == two[1].addr()).count();
+    assert!(neighbours * 4 > blocks.len() * 3, "{neighbours} of {}", blocks.len());
     heap.check().expect("whole");
 }
 

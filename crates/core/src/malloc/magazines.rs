@@ -93,6 +93,11 @@ impl Magazines {
         (granted.get() as i32 - room.get()).max(0) as usize
     }
 
+    /// Whether a stack may hold fewer than `most` blocks now.
+    pub(super) fn is_short(&self, class: SizeClass, most: usize) -> bool {
+        (1..most).contains(&(self.granted.at(class.index()).get() as usize))
+    }
+
     /// Makes a list the stack of a class, which may grow to `granted` blocks, or is longer already: its length is what is
     /// granted less the room that is left.
     pub(super) fn set(&self, class: SizeClass, stack: List, granted: usize) {

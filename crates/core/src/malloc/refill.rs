@@ -4,7 +4,8 @@
 //! empty    1 the spare stack of a metered cache   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
 //!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back
 //! full     goes to the depot as it is; blocks of 16 bytes behind a block of 32 for the header               O(1)
-//!          or, when the reserve is full, goes back to bits
+//!          or, when the reserve is full, goes back to bits; or where its blocks lie close and enough is set aside: there they
+//!          get their order back
 //! ```
 //!
 //! The first two are linked already and cost the same however long they are. Bits become a stack a few
@@ -16,9 +17,9 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::misuse::Misuse;
 use super::reserve::depot::HEADER;
-use super::slabs::give_list;
+use super::slabs::{CLOSE, SAMPLE, give_list, lie_close};
 use super::tag::SHARED;
-use super::units::UnitLayout;
+use super::units::{UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::{SizeClass, class_of};
@@ -189,27 +190,43 @@ impl<M: Machine> NodeHeap<M> {
         unsafe { Block::link(last, ptr::null_mut(), key) };
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
         let stocked = self.is_stocked(cache);
-        let rest = if stocked && full.len <= decisions.batch_blocks {
-            full
-        } else {
-            self.try_set_aside(cache, class, full)
-        };
-        let rest = self.give_step(cache, rest, decisions.reserve_words);
+        let gives = self.goes_back(cache, class, full, stocked);
+        let rest = if gives { full } else { self.try_set_aside(cache, class, full) };
+        let words = decisions.reserve_words;
+        let rest = self.give_step(cache, rest, words);
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest.first, key) };
-        // What does not fit goes back to bits at once while the reserve is full: little by little.
+        // A short stack from now on: what does not fit goes back at once, little by little.
+        let goes_on = stocked || (gives && full.len - rest.len >= words * CLOSE);
         let most = decisions.stack_len(class);
-        let most = if stocked { (most / 4).max(1) } else { most };
+        let most = if goes_on { (most / 4).max(1) } else { most };
         let stack = List { first: last, len: rest.len + 1 };
         cache.magazines.set(class, stack, most);
     }
 
+    /// Whether a full stack goes back to bits instead of to the depot: as the one before it did, for it is a short one; or
+    /// because its blocks lie close, in a heap of which the depots cannot hold all.
+    fn goes_back(&self, cache: &Cache, class: SizeClass, full: List, stocked: bool) -> bool {
+        let decisions = self.shared.decisions();
+        cache.magazines.is_short(class, decisions.stack_len(class))
+            || (stocked && full.len <= decisions.batch_blocks)
+            || (cache.reserve.holds_at_least(decisions.reserve_near)
+                && full.len >= SAMPLE
+                && cache.slabs.counts().0 * UNIT > self.most_stocked(cache)
+                && lie_close(self.shared.units.primary(cache.home.get()), full, cache.key()))
+    }
+
     /// Whether the cache has set as much aside as it may.
     pub(super) fn is_stocked(&self, cache: &Cache) -> bool {
+        cache.reserve.is_full(self.most_stocked(cache))
+    }
+
+    /// Bytes that the cache may set aside.
+    fn most_stocked(&self, cache: &Cache) -> usize {
         let (slabs, _) = cache.slabs.counts();
         let (threads, units) = (self.registry.threads(), &self.shared.units);
         let most = self.shared.decisions().reserve_of(slabs, threads);
-        cache.reserve.is_full(most.min(units.kept_at_most() / (16 * threads.max(1))))
+        most.min(units.kept_at_most() / (16 * threads.max(1)))
     }
 
     /// Gives the first of a list of blocks back to bits, to at most `words` of them. What is left of it.

@@ -164,6 +164,11 @@ impl Reserve {
         self.stock.get() >= most
     }
 
+    /// Whether the depots hold `bytes`, as far as is counted.
+    pub fn holds_at_least(&self, bytes: usize) -> bool {
+        self.stock.get() >= bytes
+    }
+
     /// A slab of `class` was cut: as many bytes of other classes shall go back. The next class in turn that has
     /// but one stack set aside has to part with that, too.
     pub fn owe(&self, class: SizeClass, decisions: &Decisions) {

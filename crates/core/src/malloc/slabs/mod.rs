@@ -30,6 +30,6 @@ pub mod sparse;
 pub mod vacancy;
 
 #[cfg(not(loom))]
-pub use give::{give_list, give_word};
+pub use give::{CLOSE, SAMPLE, give_list, give_word, lie_close};
 #[cfg(not(loom))]
 pub use lists::{NOTHING_MORE, Slabs};
