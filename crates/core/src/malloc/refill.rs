@@ -189,31 +189,30 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: as above.
         unsafe { Block::link(last, ptr::null_mut(), key) };
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
-        let stocked = self.is_stocked(cache);
-        let gives = self.goes_back(cache, class, full, stocked);
-        let rest = if gives { full } else { self.try_set_aside(cache, class, full) };
-        let words = decisions.reserve_words;
+        let (most, stocked) = (decisions.stack_len(class), self.is_stocked(cache));
+        let short = cache.magazines.is_short(class, most)
+            || (stocked && full.len <= decisions.batch_blocks);
+        let close = !short && self.lies_close(cache, class, full);
+        let rest = if short || close { full } else { self.try_set_aside(cache, class, full) };
+        // The free that looked at the blocks has taken long already.
+        let words = if close { CLOSE } else { decisions.reserve_words };
         let rest = self.give_step(cache, rest, words);
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest.first, key) };
         // A short stack from now on: what does not fit goes back at once, little by little.
-        let goes_on = stocked || (gives && full.len - rest.len >= words * CLOSE);
-        let most = decisions.stack_len(class);
+        let goes_on = stocked || close || (short && full.len - rest.len >= words * CLOSE);
         let most = if goes_on { (most / 4).max(1) } else { most };
         let stack = List { first: last, len: rest.len + 1 };
         cache.magazines.set(class, stack, most);
     }
 
-    /// Whether a full stack goes back to bits instead of to the depot: as the one before it did, for it is a short one; or
-    /// because its blocks lie close, in a heap of which the depots cannot hold all.
-    fn goes_back(&self, cache: &Cache, class: SizeClass, full: List, stocked: bool) -> bool {
-        let decisions = self.shared.decisions();
-        cache.magazines.is_short(class, decisions.stack_len(class))
-            || (stocked && full.len <= decisions.batch_blocks)
-            || (cache.reserve.holds_at_least(decisions.reserve_near)
-                && full.len >= SAMPLE
-                && cache.slabs.counts().0 * UNIT > self.most_stocked(cache)
-                && lie_close(self.shared.units.primary(cache.home.get()), full, cache.key()))
+    /// Whether the blocks of a full stack lie close, in a heap of which the depots cannot hold all: then it goes back to bits
+    /// instead of to the depot.
+    fn lies_close(&self, cache: &Cache, class: SizeClass, full: List) -> bool {
+        cache.reserve.holds_at_least(self.shared.decisions().reserve_near)
+            && full.len >= SAMPLE
+            && cache.slabs.counts().0 * UNIT > self.most_stocked(cache)
+            && lie_close(self.shared.units.primary(cache.home.get()), class, full, cache.key())
     }
 
     /// Whether the cache has set as much aside as it may.

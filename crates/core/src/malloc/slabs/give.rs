@@ -8,6 +8,7 @@ use crate::malloc::misuse::Misuse;
 use crate::malloc::shared::Shared;
 use crate::malloc::units::UNIT;
 use crate::malloc::units::region::Region;
+use crate::size_class::SizeClass;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -55,19 +56,19 @@ pub fn give_list<M: Machine>(
     (list, given)
 }
 
-/// Whether the first [`SAMPLE`] blocks of a list, which has as many, lie close, all of them in `region`. (What the program may have
-/// written into a free block leads nowhere else.)
-pub fn lie_close(region: &Region, list: List, key: usize) -> bool {
-    let (mut block, mut word, mut words) = (list.first, (ptr::null(), 0), 0);
+/// Whether the first [`SAMPLE`] blocks of a list of `class`, which has as many, lie close, all of them in `region`. (What the
+/// program may have written into a free block leads nowhere else.)
+pub fn lie_close(region: &Region, class: SizeClass, list: List, key: usize) -> bool {
+    let (mut block, mut word, mut words) = (list.first, 0, 0);
     for _ in 0..SAMPLE {
         if !region.contains(block.addr()) {
             return false;
         }
-        let slab = Slab::of(region, block.addr());
-        let Some(number) = slab.number(block.addr()) else { return false };
-        let its = (ptr::from_ref(slab), number / 64);
+        // A unit's address leaves room for the numbers of its words.
+        let (unit, offset) = (block.addr() & !(UNIT - 1), block.addr() & (UNIT - 1));
+        let its = unit | (class.divide(offset) / 64);
         words += usize::from(its != word);
-        if words * CLOSE > SAMPLE {
+        if words > SAMPLE / CLOSE {
             return false;
         }
         word = its;
