@@ -66,8 +66,8 @@ decisions! {
     /// Bytes that the reserves of all threads hold together in any case: frees stay short. With 6 MiB a heap
     /// whose blocks go in random order holds a sixth more. A block counts 64 bytes or more.
     "reserve.least" reserve_least = 4 << 20, off Some(0);
-    /// Bytes that a thread's reserve holds before a stack goes back to bits whose blocks lie close: there they get their order
-    /// back, and the program its neighbours.
+    /// Bytes that a thread's reserve holds, in a heap of which it cannot hold all, before a stack goes back to bits whose
+    /// blocks lie close: there they get their order back, and the program its neighbours.
     "reserve.near" reserve_near = 256 << 10, off Some(usize::MAX);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
     /// bits.

@@ -192,7 +192,7 @@ impl<M: Machine> NodeHeap<M> {
         let (most, stocked) = (decisions.stack_len(class), self.is_stocked(cache));
         let short = cache.magazines.is_short(class, most)
             || (stocked && full.len <= decisions.batch_blocks);
-        let close = !short && self.lies_close(cache, class, full);
+        let close = !short && self.is_worth_ordering(cache, class, full);
         let rest = if short || close { full } else { self.try_set_aside(cache, class, full) };
         // The free that looked at the blocks has taken long already.
         let words = if close { CLOSE } else { decisions.reserve_words };
@@ -208,7 +208,7 @@ impl<M: Machine> NodeHeap<M> {
 
     /// Whether the blocks of a full stack lie close, in a heap of which the depots cannot hold all: then it goes back to bits
     /// instead of to the depot.
-    fn lies_close(&self, cache: &Cache, class: SizeClass, full: List) -> bool {
+    fn is_worth_ordering(&self, cache: &Cache, class: SizeClass, full: List) -> bool {
         cache.reserve.holds_at_least(self.shared.decisions().reserve_near)
             && full.len >= SAMPLE
             && cache.slabs.counts().0 * UNIT > self.most_stocked(cache)
