@@ -312,7 +312,7 @@ fn count(mut magazine: *mut Magazine) -> u32 {
     while !magazine.is_null() {
         // SAFETY: whoever takes a list holds its magazines, each of which came from `magazine`.
         unsafe {
-            let next = Magazine::next(magazine, KEY);
+            let next = Magazine::take_next(magazine, KEY);
             drop(Box::from_raw(magazine.cast::<[u64; HEADER / 8]>()));
             magazine = next;
         }

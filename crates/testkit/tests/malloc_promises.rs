@@ -8,9 +8,11 @@ use freehold_testkit::nodes::FakeNodes;
 
 const MIB: usize = 1 << 20;
 
+const KEY: usize = 0x0123_4567_89AB_CDEF;
+
 fn heap_on(machine: FailingMachine) -> NodeHeap<FailingMachine> {
     let heap = NodeHeap::new(machine);
-    heap.set_key(0x0123_4567_89AB_CDEF);
+    heap.set_key(KEY);
     heap
 }
 
@@ -55,6 +57,25 @@ fn what_the_purger_took_from_a_depot_is_not_counted_any_more() {
     assert_eq!(census.blocks(), kept.len() as u64);
     let cached = census.classes[class(200).index()].cached;
     assert!(cached <= 256, "{cached} blocks are said to be in a stack of at most 256");
+}
+
+/// A block whose header led from one magazine to the next is handed out without: its address and the key would be all that the
+/// header is made of.
+#[test]
+fn memory_that_was_never_written_does_not_reveal_the_key() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let freed = fill(&heap, cache, 64, 64 * 2000);
+    // SAFETY: whole blocks of ours.
+    freed.iter().for_each(|block| unsafe { block.write_bytes(0, 64) });
+    free(&heap, cache, freed);
+    assert!(heap.census().cached() > 64 << 10, "the depot is in use");
+    for _ in 0..2000 {
+        let block = heap.allocate(cache, 64);
+        // SAFETY: as above; the third word is the first that a free block does not use itself.
+        let word = unsafe { block.cast::<usize>().add(2).read() };
+        assert_eq!(word, 0, "{block:p} has {:x} left, and the key is {KEY:x}", word ^ block.addr());
+    }
 }
 
 /// A page that was purged, came back into use and is free again, is purged again.

@@ -146,7 +146,7 @@ impl<M: Machine> NodeHeap<M> {
                     break;
                 }
                 // SAFETY: it is a free block of this cache's, in its depot.
-                let next = unsafe { Magazine::next(magazine, self.shared.key()) };
+                let next = unsafe { Magazine::take_next(magazine, self.shared.key()) };
                 self.salvage_list(cache, magazine.cast());
                 magazine = next;
             }

@@ -92,7 +92,7 @@ impl Depot {
         }
         // SAFETY: the exchange made it, and all behind it, ours.
         let (behind, left) =
-            unsafe { (Magazine::next(magazine, key), (*magazine).total - (*magazine).len) };
+            unsafe { (Magazine::take_next(magazine, key), (*magazine).total - (*magazine).len) };
         if !behind.is_null() {
             self.put_back(behind);
         }
@@ -114,13 +114,14 @@ impl Depot {
 }
 
 impl Magazine {
-    /// The magazine behind this one, null for none.
+    /// Takes the magazine behind this one off, null for none. What stays of the header does not reveal the key to a program
+    /// that reads the block before it has written there.
     ///
     /// # Safety
-    /// The caller holds `magazine`; the key is that of [`Depot::put`].
-    pub unsafe fn next(magazine: *mut Magazine, key: usize) -> *mut Magazine {
+    /// The caller holds `magazine`, and asks once; the key is that of [`Depot::put`].
+    pub unsafe fn take_next(magazine: *mut Magazine, key: usize) -> *mut Magazine {
         // SAFETY: the caller's.
-        let next = unsafe { (*magazine).next };
+        let next = unsafe { core::mem::take(&mut (*magazine).next) };
         ptr::with_exposed_provenance_mut(next ^ magazine.addr() ^ key)
     }
 }

@@ -93,7 +93,7 @@ impl Reserve {
         let mut magazine = self.take_depot(class);
         while !magazine.is_null() {
             // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
-            let next = unsafe { Magazine::next(magazine, shared.key()) };
+            let next = unsafe { Magazine::take_next(magazine, shared.key()) };
             give_list(shared, by, magazine.cast(), usize::MAX);
             magazine = next;
         }
