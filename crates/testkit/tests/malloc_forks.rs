@@ -101,8 +101,9 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(limit: Option<usize>) -> World {
         let heap = NodeHeap::new(Stage);
+        limit.inspect(|&bytes| heap.set_limit(bytes));
         heap.set_key(0x0123_4567_89AB_CDEF);
         heap.reserve_at_most(64 << 20);
         let caches: Vec<&Cache> = (0..8).map(|_| heap.attach().expect("memory")).collect();
@@ -286,7 +287,7 @@ fn a_child_is_whole_wherever_another_thread_was() {
     let one_in =
         std::env::var("FORKS_ONE_IN").ok().and_then(|it| it.parse().ok()).unwrap_or(ONE_IN);
     let mut forks =
-        Forks { stepper, world: World::new(), one_in, seen: HashSet::new(), children: 0 };
+        Forks { stepper, world: World::new(None), one_in, seen: HashSet::new(), children: 0 };
     for len in SIZES {
         let blocks: Vec<_> = (0..rounds(len))
             .map(|at| {
@@ -341,8 +342,7 @@ fn between_instructions(
 }
 
 fn a_child_knows_the_length_of_a_block_that_was_becoming_shorter() {
-    let world = World::new();
-    world.heap.set_limit(16 << 20);
+    let world = World::new(Some(16 << 20));
     let block = world.heap.allocate(world.first, 900_000);
     let shorten = || {
         // SAFETY: ours.

@@ -30,7 +30,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 5;
+pub const LAYOUT_VERSION: u32 = 6;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -349,9 +349,15 @@ impl<P: Peek> Walk<'_, P> {
                 Tag::Large => {
                     let held =
                         read_u64(descriptor, self.layout.large_units).saturating_mul(UNIT as u64);
+                    let size = read_u64(descriptor, self.layout.large_size).min(held);
+                    if size == 0 {
+                        // Set aside.
+                        census.held = census.held.saturating_sub(held);
+                        census.dirty = census.dirty.saturating_add(held);
+                        continue;
+                    }
                     census.large_blocks += 1;
                     census.large_held = census.large_held.saturating_add(held);
-                    let size = read_u64(descriptor, self.layout.large_size).min(held);
                     census.held = census.held.saturating_sub(held - size);
                     census.large_bytes = census.large_bytes.saturating_add(size);
                 }

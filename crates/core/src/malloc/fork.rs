@@ -20,6 +20,7 @@
 //! busy caches: stacks, depots, parcels            walked as far as they are whole; their blocks become bits
 //! used units that no tag explains                 were being taken or given: free
 //! large blocks longer than their units            were becoming shorter
+//! runs of large blocks that have no size          were set aside, or being freed: free
 //! ```
 //!
 //! The child loses the blocks that no structure holds afterwards: at most those in each other thread's registers.
@@ -87,7 +88,10 @@ impl<M: Machine> NodeHeap<M> {
             }
         }
         self.give_back_held();
-        self.registry.caches_unlocked().for_each(|cache| cache.slabs.forget_all());
+        for cache in self.registry.caches_unlocked() {
+            cache.slabs.forget_all();
+            cache.reserve.runs.give_all(&self.shared);
+        }
         let (mut large_until, mut tails) = (0, 0);
         self.shared.units.each_used(self.machine(), |region, unit| {
             // SAFETY: the unit lies in the region.
@@ -96,7 +100,10 @@ impl<M: Machine> NodeHeap<M> {
                 Tag::Slab(owner, _) => self.mend_slab(region, unit, owner),
                 Tag::Large => {
                     large_until = unit + large::units(region, unit).bytes();
-                    tails += large::mend(region, unit);
+                    match large::size(region, unit) {
+                        Ok(_) => tails += large::mend(region, unit),
+                        Err(_) => large::free(&self.shared, region, unit, 0),
+                    }
                 }
                 // Nobody has it: it has no tag, and lies in no large block.
                 Tag::Nothing if bits != tag::CACHES && unit >= large_until => self.give_unit(unit),

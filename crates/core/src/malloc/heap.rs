@@ -387,8 +387,8 @@ impl<M: Machine> NodeHeap<M> {
         }
         let _changing = cache.changing();
         let (region, _) = self.shared.tag_at(address.addr())?;
-        large::free(&self.shared, region, address.addr(), 0);
-        self.give_surplus();
+        large::size(region, address.addr())?;
+        self.free_large_block(cache, region, address.addr());
         Ok(())
     }
 
@@ -401,6 +401,7 @@ impl<M: Machine> NodeHeap<M> {
         let (region, _) = self.shared.tag_at(block.address)?;
         if block.kind == Kind::Large {
             large::free(&self.shared, region, block.address, 0);
+            self.shared.note_freed(block.size);
             return Ok(());
         }
         // SAFETY: a small block, which lies in a slab, and is ours until its bit is set.
@@ -425,7 +426,7 @@ impl<M: Machine> NodeHeap<M> {
         match Tag::decode(tag) {
             Tag::Slab(_, class) => Ok(class.size()),
             Tag::Large if address.addr().is_multiple_of(UNIT) => {
-                Ok(large::size(region, address.addr()))
+                large::size(region, address.addr())
             }
             _ => Err(Misuse::NotABlock),
         }

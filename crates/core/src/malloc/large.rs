@@ -6,6 +6,7 @@
 //!
 //! Invariant: the first unit of a large block is tagged `LARGE`, the others are tagged 0.
 
+use super::misuse::Misuse;
 use super::shared::Shared;
 use super::slabs::vacancy::Vacancy;
 use super::units::region::{DESCRIPTOR, Left, Region};
@@ -21,7 +22,7 @@ use core::sync::atomic::Ordering;
 pub(super) struct Large {
     /// Not ours: a slab's late giver may still look at it. Never alive while the unit is large.
     _vacancy: Vacancy,
-    /// What its user may use, in bytes: the request rounded up to pages.
+    /// What its user may use, in bytes: the request rounded up to pages; 0: it is free, and set aside.
     pub(super) size: Cell<usize>,
     pub(super) units: Cell<UnitCount>,
 }
@@ -36,9 +37,12 @@ impl Large {
     }
 }
 
-/// What the user of a large block may use, in bytes.
-pub(super) fn size(region: &Region, address: usize) -> usize {
-    Large::of(region, address).size.get()
+/// What the user of a large block may use, in bytes, if it has a user.
+pub(super) fn size(region: &Region, address: usize) -> Result<usize, Misuse> {
+    match Large::of(region, address).size.get() {
+        0 => Err(Misuse::DoubleFree),
+        size => Ok(size),
+    }
 }
 
 /// How many units a large block has.
@@ -65,11 +69,11 @@ pub(super) fn mend(region: &Region, address: usize) -> usize {
     most - large.size.get()
 }
 
-/// Frees a large block, of which the first so many bytes moved away.
+/// A large block is nobody's any more, of which the first so many bytes moved away: its run is free. The caller counts it for
+/// the purger.
 #[inline(never)]
 pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize, moved: usize) {
-    let units = units(region, address);
-    shared.limits.change_tails(units.bytes() - size(region, address), 0);
+    let units = retire(shared, region, address);
     // SAFETY: the region contains the block.
     unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
     let clean = UnitCount::whole_in(moved);
@@ -77,14 +81,15 @@ pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usi
         shared.units.give_as(&shared.machine, address, clean, Left::Nothing);
     }
     if clean != units {
-        give(shared, address + clean.bytes(), units - clean);
+        shared.units.give(&shared.machine, address + clean.bytes(), units - clean);
     }
 }
 
-/// Gives back units that belong to no block any more.
-pub(super) fn give<M: Machine>(shared: &Shared<M>, address: usize, units: UnitCount) {
-    shared.units.give(&shared.machine, address, units);
-    shared.note_freed(units.bytes());
+/// A large block is nobody's any more; its run stays one. How many units it has.
+pub(super) fn retire<M: Machine>(shared: &Shared<M>, region: &Region, address: usize) -> UnitCount {
+    let (units, size) = (units(region, address), Large::of(region, address).size.take());
+    shared.limits.change_tails(units.bytes() - size, 0);
+    units
 }
 
 /// The bytes of a block of `size`: whole pages, and more than the largest class.

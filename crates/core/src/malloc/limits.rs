@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(super) struct Limits {
     /// Bytes that may be in use or resident; 0: any number.
     pub(super) own: AtomicUsize,
-    /// Bytes at the ends of large blocks' last units that are not the blocks'.
+    /// Bytes at the ends of large blocks' last units that are not the blocks', if `own` is set.
     pub(super) tails: AtomicUsize,
     /// Units to be taken from one look at what is left to the next, and taken since; 0: nobody looks.
     pub(super) step: AtomicUsize,
@@ -31,9 +31,12 @@ impl Limits {
         self.own.load(Ordering::Relaxed) != 0
     }
 
-    /// A large block has so many bytes more, or less, in its last unit than it uses.
+    /// A large block has so many bytes more, or less, in its last unit than it uses. Counted where there is a limit of its own
+    /// only: all threads write this word.
     pub(super) fn change_tails(&self, less: usize, more: usize) {
-        self.tails.fetch_add(more.wrapping_sub(less), Ordering::Relaxed);
+        if self.has_own() {
+            self.tails.fetch_add(more.wrapping_sub(less), Ordering::Relaxed);
+        }
     }
 
     /// In a forked child: so many they are in all.

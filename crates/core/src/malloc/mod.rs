@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! magazines   what is hot: a thread's stacks of free blocks          take, give
-//! reserve     what is set aside: depots, parcels (spare stacks)      put, take, collect, empty
+//! reserve     what is set aside: depots, runs, parcels, spare stacks  put, take, collect, empty
 //! slabs       64 KiB of blocks of one class: bits, tags, inboxes     take, give, cut, adopt, receive, retire
 //! units       runs of 64 KiB: banks, regions, homes, purging         take, give, extend, hide, close
 //!

@@ -88,6 +88,7 @@ impl<M: Machine> NodeHeap<M> {
         let mut left = 0;
         let caches = self.registry.caches(self.machine());
         for it in caches.take_while(|_| at_once || !shared.is_hurried()) {
+            shared.purging.with(self.machine(), || it.reserve.runs.give_all(shared));
             for class in SizeClass::all().filter(|&class| it.reserve.holds(class)) {
                 match it.reserve.rests(class) {
                     Err(bytes) if !at_once => left += bytes,

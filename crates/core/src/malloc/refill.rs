@@ -98,6 +98,7 @@ impl<M: Machine> NodeHeap<M> {
             return;
         }
         // Not under the lock: what idle caches hold may have to go back first.
+        cache.reserve.runs.give_one(&self.shared);
         let run = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0);
         self.registry.with_common(shared, cache, |common| {
             match run {
@@ -146,6 +147,7 @@ impl<M: Machine> NodeHeap<M> {
         if cache.home.get() != Home::ANYWHERE {
             self.look_closely(cache);
         }
+        cache.reserve.runs.give_one(&self.shared);
         let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0) else {
             return false;
         };
@@ -278,9 +280,7 @@ impl<M: Machine> NodeHeap<M> {
     /// A stack from the depot, if there is one.
     fn fetch(&self, cache: &Cache, class: SizeClass) -> Option<List> {
         let stack = cache.reserve.take(class, cache.key())?;
-        // What comes and goes does not concern the purger.
-        let given = &cache.slabs.given;
-        given.set(given.get().saturating_sub(stack.len * class.size()));
+        cache.slabs.reuse(stack.len * class.size());
         if class.size() >= HEADER {
             return Some(stack);
         }
@@ -294,9 +294,9 @@ impl<M: Machine> NodeHeap<M> {
     /// at a time.
     #[cold]
     fn repay(&self, cache: &Cache, class: SizeClass) {
-        let (decisions, given) = (self.shared.decisions(), &cache.slabs.given);
+        let decisions = self.shared.decisions();
         let Some((other, stack)) = cache.reserve.next_owed(class, cache.key()) else { return };
-        given.set(given.get().saturating_sub(stack.len * other.size()));
+        cache.slabs.reuse(stack.len * other.size());
         let rest = self.give_step(cache, stack, decisions.reserve_repaid_words);
         self.set_aside(cache, other, rest);
         cache.reserve.repaid(other, stack.len - rest.len, rest.is_empty(), decisions);
@@ -311,6 +311,7 @@ impl<M: Machine> NodeHeap<M> {
             self.stow(cache, class);
             cache.reserve.empty(&self.shared, Some(&cache.slabs), class);
         }
+        cache.reserve.runs.give_all(&self.shared);
         cache.slabs.receive(&self.shared);
         cache.slabs.retire_free(&self.shared);
     }

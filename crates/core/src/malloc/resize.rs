@@ -1,9 +1,10 @@
-//! Large blocks of a heap: taken, resized where they lie, or moved.
+//! Large blocks of a heap: taken, freed, resized where they lie, or moved.
 
 use super::block::Block;
 use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::large::{self, Large};
+use super::reserve::Runs;
 use super::tag::LARGE;
 use super::units::region::{Region, Run};
 use super::units::{UNIT, UnitCount, UnitLayout};
@@ -41,7 +42,11 @@ impl<M: Machine> NodeHeap<M> {
         let units = UnitCount::holding(rounded);
         let layout = UnitLayout { len: units, align };
         let tail = units.bytes() - rounded;
-        let (region, run) = self.take_run(cache, self.here(cache), layout, tail)?;
+        let found = if self.is_shared() { self.take_set_aside(cache, layout) } else { None };
+        let (region, run) = match found {
+            Some(found) => found,
+            None => self.take_run(cache, self.here(cache), layout, tail)?,
+        };
         let large = Large::of(region, run.address);
         large.size.set(rounded);
         large.units.set(units);
@@ -53,9 +58,58 @@ impl<M: Machine> NodeHeap<M> {
             self.drop_tail(run.address + rounded, tail);
         }
         // SAFETY: the region contains the run.
-        unsafe { region.tag(run.address) }.store(LARGE, Ordering::Release);
+        let tag = unsafe { region.tag(run.address) };
+        // A run that was set aside has its tag; other threads read and write those beside it.
+        if tag.load(Ordering::Relaxed) != LARGE {
+            tag.store(LARGE, Ordering::Release);
+        }
         self.refresh_for(cache, region, run.address);
         Some(run)
+    }
+
+    /// Whether other threads could wait for the lock of the units, too.
+    #[inline(always)]
+    fn is_shared(&self) -> bool {
+        self.registry.threads() > 1
+    }
+
+    /// A run that this thread has set aside.
+    #[inline(never)]
+    fn take_set_aside(&self, cache: &Cache, layout: UnitLayout) -> Option<(&Region, Run)> {
+        if layout.align != UnitCount::ONE || self.here(cache) != cache.home.get() {
+            return None;
+        }
+        let address = cache.reserve.runs.take(layout.len)?;
+        cache.slabs.reuse(layout.len.bytes());
+        let region = self.shared.units.region_of(address)?;
+        Some((region, Run { address, zero: false, fresh: false, used: UnitCount(0) }))
+    }
+
+    /// Frees a large block.
+    pub(super) fn free_large_block(&self, cache: &Cache, region: &Region, address: usize) {
+        if !(self.is_shared() && self.set_aside_run(cache, region, address)) {
+            let units = large::units(region, address);
+            large::free(&self.shared, region, address, 0);
+            cache.slabs.account(&self.shared, units.bytes());
+            self.give_surplus();
+        }
+    }
+
+    /// Sets the run of a large block aside, if it is short, of the thread's home, and no limit of the heap's own counts it as used.
+    #[inline(never)]
+    fn set_aside_run(&self, cache: &Cache, region: &Region, address: usize) -> bool {
+        let (shared, units) = (&self.shared, large::units(region, address));
+        if shared.limits.has_own() || region.home() != cache.home.get() {
+            return false;
+        }
+        let kept = shared.units.kept_at_most() / (16 * self.registry.threads());
+        let most = shared.decisions().reserve_runs.min(kept);
+        let Some(place) = cache.reserve.runs.place_for(units, most) else { return false };
+        large::retire(shared, region, address);
+        Runs::put(place, address, units);
+        // Told to the purger with what else the thread gives back.
+        cache.slabs.given.set(cache.slabs.given.get() + units.bytes());
+        true
     }
 
     /// Resizes a large block to another large size; its address then, 0 when memory is short.
@@ -73,7 +127,8 @@ impl<M: Machine> NodeHeap<M> {
             // Before they are anyone's: a forked child that finds the block believes its length.
             large.units.set(units);
             compiler_fence(Ordering::Release);
-            large::give(shared, address + units.bytes(), have - units);
+            shared.units.give(self.machine(), address + units.bytes(), have - units);
+            cache.slabs.account(shared, (have - units).bytes());
         } else if units > have {
             let better = shared.units.is_better_moved(self.machine(), address, have, units);
             let moved = if better { self.move_large(cache, region, address, size) } else { 0 };
@@ -116,6 +171,7 @@ impl<M: Machine> NodeHeap<M> {
             unsafe { ptr::copy_nonoverlapping(source, to, have) };
         }
         large::free(&self.shared, region, from, moved);
+        cache.slabs.account(&self.shared, have);
         to.addr()
     }
 }

@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering;
 
 impl<M: Machine> NodeHeap<M> {
     /// Limits what the heap may hold of the machine to `bytes`, at least one unit: beyond, requests
-    /// are refused. Several threads that ask at the same moment may pass it by what they ask for.
+    /// are refused. Before the first allocation. Several threads that ask at the same moment may pass it by what they ask for.
     pub fn set_limit(&self, bytes: usize) {
         self.shared.limits.own.store(bytes.max(UNIT), Ordering::Relaxed);
         self.shared.limits.step.store((bytes / 2 / UNIT).max(1), Ordering::Relaxed);

@@ -53,8 +53,9 @@ impl<M: Machine> NodeHeap<M> {
                     }
                 }
                 Tag::Large => {
-                    let size = large::size(region, unit);
-                    visit(Block { address: unit, size, kind: Kind::Large });
+                    if let Ok(size) = large::size(region, unit) {
+                        visit(Block { address: unit, size, kind: Kind::Large });
+                    }
                 }
                 Tag::Nothing => {}
             }
@@ -91,7 +92,7 @@ impl<M: Machine> NodeHeap<M> {
                 Ok(Block { address: at, size: class.size(), kind: Kind::Small })
             }
             Tag::Large if at.is_multiple_of(UNIT) => {
-                Ok(Block { address: at, size: large::size(region, at), kind: Kind::Large })
+                Ok(Block { address: at, size: large::size(region, at)?, kind: Kind::Large })
             }
             _ => Err(Misuse::NotABlock),
         }

@@ -2,6 +2,7 @@
 
 use super::depot::{Depot, Magazine};
 use super::parcels::Parcels;
+use super::runs::Runs;
 use crate::machine::Machine;
 use crate::malloc::block::{Block, List};
 use crate::malloc::decisions::Decisions;
@@ -26,6 +27,7 @@ pub struct Reserve {
     low: [AtomicU16; CLASSES],
     /// A set of classes: stacks of them were set aside that go back when memory grows.
     stocked: Cell<u64>,
+    pub runs: Runs,
     /// Bytes in the depots, at most, a block as 64 or more; see `is_full`.
     stock: Cell<usize>,
     /// Bytes that shall go back for slabs that were cut.
@@ -42,7 +44,7 @@ impl Reserve {
     pub fn is_empty(&self) -> bool {
         let holds =
             |class| !self.depots.at(class).is_empty() || !self.spare.at(class).get().is_null();
-        self.parcels.is_empty() && !(0..CLASSES).any(holds)
+        self.parcels.is_empty() && self.runs.is_empty() && !(0..CLASSES).any(holds)
     }
 
     /// Sets a stack aside, in the depot. Its first block has room for a magazine's header.

@@ -27,6 +27,7 @@ pub const SAMPLE: usize = 64;
 /// many blocks were given. `by` has the slabs of the calling thread, if it has any.
 ///
 /// Misuse found here was caused long ago, not by the caller: it is noted, and the rest of the list lost.
+#[inline(never)]
 pub fn give_list<M: Machine>(
     shared: &Shared<M>,
     by: Option<&Slabs>,

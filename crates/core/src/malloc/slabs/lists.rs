@@ -317,6 +317,11 @@ impl Slabs {
         }
     }
 
+    /// Bytes that were given back are in use again: what comes and goes does not concern the purger.
+    pub fn reuse(&self, bytes: usize) {
+        self.given.set(self.given.get().saturating_sub(bytes));
+    }
+
     /// Asks for a huge page if one pays for the bank that a run, just taken for a slab, has opened.
     pub fn ask_for_huge<M: Machine>(&self, shared: &Shared<M>, run: Run) {
         let (slabs, classes) = self.counts();

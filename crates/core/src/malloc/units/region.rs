@@ -59,7 +59,9 @@ const LARGEST_STEP: usize = 32;
 /// Bytes of words of free banks on the index's page: those of the first GiB.
 const WORDS_BESIDE: usize = 64;
 
-/// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist.
+/// A reservation cut into banks. All-zero ([`Region::none`]) is one that does not exist. What changes with every run lies apart
+/// from what threads read without the lock.
+#[repr(C, align(128))]
 pub struct Region {
     base: AtomicUsize,
     /// Where the banks begin.
@@ -78,13 +80,13 @@ pub struct Region {
     committed: usize,
     /// Banks from here on are not in core files (`dumped`).
     dumped: usize,
-    dirty: UnitCount,
-    used: UnitCount,
     home: Home,
     /// Where the index of banks away from home is.
     away: usize,
     /// What the machine reserved: from where, how long. Of a region that was shrunk: nothing.
     reserved: (usize, usize),
+    dirty: UnitCount,
+    used: UnitCount,
 }
 
 /// Where a region keeps what `malloc::census` reads from outside, in bytes from its start.

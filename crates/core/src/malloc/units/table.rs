@@ -17,6 +17,10 @@ use crate::sync::Lock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+/// What lies apart from its neighbours, which others read: processors fetch lines of 64 bytes in pairs.
+#[repr(align(128))]
+struct Apart<T>(T);
+
 /// Most regions there can be.
 pub const MAX_REGIONS: usize = 64;
 
@@ -32,7 +36,7 @@ const QUESTIONS: usize = 4;
 /// order: most of the table stays untouched.
 #[repr(C)]
 pub struct Units {
-    lock: Lock,
+    lock: Apart<Lock>,
     /// The purger's tick, by which banks are dated.
     tick: AtomicU32,
     /// Units that may be free and resident; 0: any number.
@@ -88,7 +92,7 @@ impl Units {
     /// No regions yet; all-zero.
     pub const fn new() -> Units {
         Units {
-            lock: Lock::new(),
+            lock: Apart(Lock::new()),
             tick: AtomicU32::new(0),
             kept: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
@@ -128,14 +132,14 @@ impl Units {
 
     /// The lock, for a forked child.
     pub fn lock(&self) -> &Lock {
-        &self.lock
+        &self.lock.0
     }
 
     /// In a forked child: if a thread that did not come along was changing the regions, they are made whole from the used
     /// bits of their banks; whether that was so. (A run that was being taken or given may be in nobody's hands.)
     #[cold]
     pub fn after_fork(&self, machine: &impl Machine) -> bool {
-        let torn = self.lock.disown(machine);
+        let torn = self.lock().disown(machine);
         if torn {
             self.with_supply(machine, |regions, supply| {
                 supply.forget();
@@ -184,7 +188,7 @@ impl Units {
         work: impl FnOnce(&mut [Region; MAX_REGIONS]) -> R,
     ) -> R {
         // SAFETY: the lock makes this the only mutable access.
-        self.lock.with(machine, || work(unsafe { &mut *self.regions.get() }))
+        self.lock().with(machine, || work(unsafe { &mut *self.regions.get() }))
     }
 
     /// A run for a thread of `home`.
@@ -391,7 +395,7 @@ impl Units {
 
     /// Runs `work` while no run can be taken or given: what it sees used stays used.
     pub fn frozen<R>(&self, machine: &impl Machine, work: impl FnOnce() -> R) -> R {
-        self.lock.with(machine, work)
+        self.lock().with(machine, work)
     }
 
     /// Starts the purger's next tick.
@@ -472,7 +476,8 @@ impl Units {
     #[cold]
     pub fn usage(&self, machine: &impl Machine) -> Usage {
         self.with(machine, |regions| {
-            regions.iter().fold(Usage::default(), |sum, region| Usage {
+            let opened = regions.iter().take_while(|region| region.base() != 0);
+            opened.fold(Usage::default(), |sum, region| Usage {
                 used: sum.used + region.used_units(),
                 dirty: sum.dirty + region.dirty_units(),
                 committed: sum.committed + UnitCount::whole_in(region.committed_banks() * BANK),
