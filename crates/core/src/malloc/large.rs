@@ -69,11 +69,11 @@ pub(super) fn mend(region: &Region, address: usize) -> usize {
     most - large.size.get()
 }
 
-/// A large block is nobody's any more, of which the first so many bytes moved away: its run is free. The caller counts it for
+/// Frees a large block, of which the first so many bytes moved away, or a run that was set aside. The caller counts the bytes for
 /// the purger.
 #[inline(never)]
 pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usize, moved: usize) {
-    let units = retire(shared, region, address);
+    let units = take_back(shared, region, address);
     // SAFETY: the region contains the block.
     unsafe { region.tag(address) }.store(0, Ordering::Relaxed);
     let clean = UnitCount::whole_in(moved);
@@ -85,8 +85,12 @@ pub(super) fn free<M: Machine>(shared: &Shared<M>, region: &Region, address: usi
     }
 }
 
-/// A large block is nobody's any more; its run stays one. How many units it has.
-pub(super) fn retire<M: Machine>(shared: &Shared<M>, region: &Region, address: usize) -> UnitCount {
+/// Takes a large block back from its user; its run stays one. How many units it has.
+pub(super) fn take_back<M: Machine>(
+    shared: &Shared<M>,
+    region: &Region,
+    address: usize,
+) -> UnitCount {
     let (units, size) = (units(region, address), Large::of(region, address).size.take());
     shared.limits.change_tails(units.bytes() - size, 0);
     units

@@ -105,7 +105,7 @@ impl<M: Machine> NodeHeap<M> {
         let kept = shared.units.kept_at_most() / (16 * self.registry.threads());
         let most = shared.decisions().reserve_runs.min(kept);
         let Some(place) = cache.reserve.runs.place_for(units, most) else { return false };
-        large::retire(shared, region, address);
+        large::take_back(shared, region, address);
         Runs::put(place, address, units);
         // Told to the purger with what else the thread gives back.
         cache.slabs.given.set(cache.slabs.given.get() + units.bytes());

@@ -84,6 +84,7 @@ fn take(place: &AtomicUsize) -> Option<usize> {
     (run != 0).then_some(run / UNIT * UNIT)
 }
 
+/// Makes free units of a run that nobody has.
 #[inline(never)]
 fn give<M: Machine>(shared: &Shared<M>, address: usize) {
     if let Some(region) = shared.units.region_of(address) {

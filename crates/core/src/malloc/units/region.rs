@@ -89,6 +89,8 @@ pub struct Region {
     used: UnitCount,
 }
 
+const _: () = assert!(offset_of!(Region, dirty) >= 128, "counts lie apart from the constants");
+
 /// Where a region keeps what `malloc::census` reads from outside, in bytes from its start.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
