@@ -185,3 +185,19 @@ fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::mix;
+
+    /// What SplitMix64 gives first when it starts at 1234567: the finalizer of its first state.
+    #[test]
+    fn the_print_of_a_block_is_mixed_as_splitmix64_says() {
+        let state = |n: u64| 1_234_567_u64.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let first = [1, 2, 3].map(|n| mix(state(n)));
+        assert_eq!(
+            first,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+}

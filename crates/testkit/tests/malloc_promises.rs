@@ -1,6 +1,7 @@
 //! Promises of the malloc that no other test would miss, each named after what breaks when it is not kept.
 
 use freehold_core::malloc::units::UNIT;
+use freehold_core::malloc::units::region::Region;
 use freehold_core::malloc::{Cache, Misuse, NodeHeap};
 use freehold_core::size_class::{SizeClass, class_of};
 use freehold_testkit::failing_machine::FailingMachine;
@@ -310,4 +311,32 @@ fn a_link_that_leads_into_a_block_is_not_followed() {
         heap.late_misuse().map(|(kind, at)| (kind, at.addr())),
         Some((Misuse::Astray, inside))
     );
+}
+
+/// A check that finds nothing would make all the tests with one worthless.
+#[test]
+fn a_tag_that_is_not_its_slab_s_is_found_by_the_check() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let blocks = [100, 200, 3 * UNIT].map(|size| fill(&heap, cache, size, size)[0]);
+    let word = |at: usize| std::ptr::with_exposed_provenance_mut::<usize>(at);
+    // SAFETY: the heap's first region lies there.
+    let base = unsafe { word(heap.roots().regions + Region::LAYOUT.base as usize).read() };
+    let tags = blocks.map(|block| word(base + (block.addr() - base) / UNIT * 8));
+    // SAFETY: tags of units in use, which nobody else reads or writes now.
+    let [small, other, large] = tags.map(|tag| unsafe { tag.read() });
+    let check_with = |which: usize, tag: usize| {
+        // SAFETY: as above.
+        let before = unsafe { tags[which].replace(tag) };
+        let found = heap.check();
+        // SAFETY: as above.
+        unsafe { tags[which].write(before) };
+        found
+    };
+    assert_eq!(check_with(0, small), Ok(()));
+    assert_eq!(check_with(0, other), Err("tag and slab disagree"));
+    assert_eq!(check_with(1, large), Err("a slab has no tag"));
+    assert_eq!(check_with(2, small), Err("a tagged slab is not alive"));
+    assert_eq!(heap.check(), Ok(()));
+    free(&heap, cache, blocks);
 }

@@ -176,3 +176,42 @@ impl Sent {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::vec::Vec;
+
+    const PLACES: u32 = 3 * 64 * 64 + 5;
+
+    /// Runs `work` with an inbox of three levels below the top.
+    fn with_sent(work: impl FnOnce(&Sent)) {
+        let mut top = AtomicU64::new(0);
+        let words = || AtomicU64::new(0);
+        let mut below: Vec<_> =
+            std::iter::repeat_with(words).take(Sent::words(PLACES) as usize).collect();
+        let (top, below) = (NonNull::from(&mut top), NonNull::from(&mut below[..]).cast());
+        // SAFETY: both live until the end, used by nothing else.
+        work(&unsafe { Sent::new(top, below, PLACES) });
+    }
+
+    #[test]
+    fn places_come_out_lowest_first_and_leave_no_bit_above_them() {
+        with_sent(|sent| {
+            // In one word, in two words of one, and below each bit of the top.
+            let places = [0, 63, 64, 4_095, 4_096, 5_000, PLACES - 1];
+            for place in places.into_iter().rev() {
+                // SAFETY: a place.
+                assert!(unsafe { sent.send(place) && !sent.send(place) });
+            }
+            for place in places {
+                assert_eq!(sent.first(), Some(place), "at the first look");
+                // SAFETY: as above.
+                unsafe { sent.take(place) };
+            }
+            assert!(sent.first().is_none() && sent.is_empty());
+        });
+    }
+}

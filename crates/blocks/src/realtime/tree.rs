@@ -469,3 +469,37 @@ impl Tree {
         Ok(below | 1 << (SLOTS_LOG2 * (level as u32 + 1) - slots.halvings()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// On each level of the largest tree but one, blocks of half of a slot of the level above, and of one slot.
+    #[test]
+    fn blocks_of_every_level_are_taken_in_the_order_of_their_addresses() {
+        const UNITS: u32 = 3 << 18;
+        let mut words = vec![0_u64; Tree::bytes(UNITS) as usize / 8];
+        let at = NonNull::from(&mut words[..]).cast();
+        // SAFETY: as many bytes, used by nothing else.
+        let mut tree = unsafe { Tree::new(at, UNITS) };
+        for order in [19, 18, 17, 12, 11, 6, 5, 0] {
+            let most = (UNITS >> order).min(300);
+            let taken: Vec<_> = (0..most).map(|_| tree.take(order).expect("free")).collect();
+            assert!(
+                taken.iter().enumerate().all(|(i, &unit)| unit == (i as u32) << order),
+                "{order}"
+            );
+            assert_eq!(tree.take(order).is_some(), UNITS >> order > 300, "{order}");
+            tree.check().expect("whole");
+            taken.iter().for_each(|&unit| tree.give(unit, order));
+            if UNITS >> order > 300 {
+                tree.give(300 << order, order);
+            }
+            tree.check().expect("whole again");
+        }
+    }
+}

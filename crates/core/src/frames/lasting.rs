@@ -235,4 +235,15 @@ mod tests {
         assert_eq!(watch.look(2_000, 99, Flow::default(), 100), 99);
         assert_eq!(watch.passing(), 0);
     }
+
+    #[test]
+    fn what_was_seen_counts_half_once_more_than_the_zone_s_frames_were_taken_or_freed() {
+        let (mut reuse, frames) = (Reuse { share: 60, ..Reuse::default() }, 1_000);
+        let flow = Flow { allocated: 1_000, ..Flow::default() };
+        reuse.observe(1_000, 10, flow, frames);
+        assert_eq!((reuse.taken, reuse.freed, reuse.copied), (1_000, 1_000, 30));
+        let flow = Flow { allocated: 1_001, freed: 1, ..flow };
+        reuse.observe(2_000, 10, flow, frames);
+        assert_eq!((reuse.taken, reuse.freed, reuse.copied), (500, 500, 15));
+    }
 }

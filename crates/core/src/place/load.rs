@@ -156,6 +156,8 @@ impl Default for Thresholds {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     fn load(percent: u64) -> Load {
@@ -169,6 +171,7 @@ mod tests {
         assert_eq!(Load::of(1000, 1000), Load::FULL);
         assert_eq!(Load::of(5, 0), Load::FULL, "no memory has no room");
         assert_eq!(Load::of(u64::MAX - 1, u64::MAX), load(99));
+        assert_eq!(std::format!("{:?}", load(99)), "99 %");
     }
 
     /// "For example, Mem_u_avg is 50 ...": section 4.1.1.
