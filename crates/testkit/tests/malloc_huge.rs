@@ -88,3 +88,19 @@ fn the_advice_ends_where_a_part_of_a_bank_is_given_back() {
     heap.purge(true);
     assert!(!heap.machine().is_huge(half.addr()), "split, so that its part is free at once");
 }
+
+/// As above, and there is no slab in the bank any more, of which pages could be given back.
+#[test]
+fn the_advice_ends_where_only_runs_of_a_bank_are_given_back() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    let first = open_huge(&heap, cache);
+    let half = allocate(&heap, cache, BANK / 2);
+    assert_eq!(half.addr() / BANK, first.addr() / BANK);
+    // SAFETY: allocated above, and freed once.
+    unsafe { heap.free(cache, first) }.expect("a block");
+    heap.give_all(cache);
+    assert!(heap.machine().is_huge(half.addr()), "nothing was given back yet");
+    heap.purge(true);
+    assert!(!heap.machine().is_huge(half.addr()), "split, so that its part is free at once");
+}

@@ -177,7 +177,7 @@ impl Sent {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     extern crate std;
 
