@@ -186,7 +186,7 @@ mod tests {
 
     const PLACES: u32 = 3 * 64 * 64 + 5;
 
-    /// Runs `work` with an inbox of three levels below the top.
+    /// Runs `work` with an inbox of two levels below the top.
     fn with_sent(work: impl FnOnce(&Sent)) {
         let mut top = AtomicU64::new(0);
         let words = || AtomicU64::new(0);

@@ -478,7 +478,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// On each level of the largest tree but one, blocks of half of a slot of the level above, and of one slot.
+    /// In a tree of all four levels: blocks of one slot of each, of two, and of half of a node.
     #[test]
     fn blocks_of_every_level_are_taken_in_the_order_of_their_addresses() {
         const UNITS: u32 = 3 << 18;
