@@ -44,6 +44,26 @@ fn eight_threads_share_slabs_of_blocks_from_1_kib() {
     assert_eq!((units(8, 960), units(64, 16)), (8, 64), "smaller ones are every thread's own");
 }
 
+/// How many blocks of `size` one of `threads_len` threads has in its stack after it freed `len`.
+fn at_hand(threads_len: usize, size: usize, len: usize) -> u64 {
+    let heap = heap();
+    let cache = threads(&heap, threads_len)[0];
+    let blocks: Vec<_> = (0..len).map(|_| allocate(&heap, cache, size)).collect();
+    blocks.into_iter().for_each(|block| free(&heap, cache, block));
+    // The purger takes what was set aside.
+    (0..4).for_each(|_| _ = heap.purge(true));
+    heap.check().expect("whole");
+    heap.census().cached() / size as u64
+}
+
+#[test]
+fn a_stack_holds_four_long_blocks_and_one_of_those_that_threads_share() {
+    for size in [16 << 10, 64 << 10] {
+        assert_eq!([4, 5, 8, 9].map(|len| at_hand(1, size, len)), [4, 1, 4, 1]);
+        assert_eq!([4, 5, 8, 9].map(|len| at_hand(8, size, len)), [1; 4]);
+    }
+}
+
 #[test]
 fn who_frees_a_shared_block_uses_it_next_and_keeps_its_part() {
     let heap = heap();

@@ -51,6 +51,9 @@ decisions! {
     "stack.bytes" stack_bytes = 16 << 10, off None;
     /// Blocks that a full stack holds at most.
     "stack.blocks" stack_blocks = 256, off None;
+    /// And at least, where threads do not share slabs of such blocks: of each two frees that follow each other, a stack of
+    /// one block sends one to the depot.
+    "stack.least" stack_least = 4, off Some(1);
     /// Bytes that a refill from bits takes at most.
     "batch.bytes" batch_bytes = 8 << 10, off None;
     /// Blocks that a refill from bits takes, or a step gives back, at most: it bounds the longest call.
@@ -129,7 +132,7 @@ decisions! {
 }
 
 impl Decisions {
-    /// How many blocks of a class a full stack holds.
+    /// How many blocks of a class a full stack holds, by its bytes.
     #[inline(always)]
     pub const fn stack_len(&self, class: SizeClass) -> usize {
         blocks(class, self.stack_bytes, self.stack_blocks)

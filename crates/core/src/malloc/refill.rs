@@ -47,13 +47,20 @@ impl<M: Machine> NodeHeap<M> {
         }
         cache.slabs.receive(&self.shared);
         if let Some(stack) = self.fetch(cache, class) {
-            let most = self.shared.decisions().stack_len(class);
+            let most = self.stack_len(cache, class);
             return cache.magazines.set(class, stack, most);
         }
         self.refill_from_bits(cache, class);
         if cache.magazines.first(class).is_null() {
             self.take_spare(cache, class);
         }
+    }
+
+    /// How many blocks of a class a full stack of a cache holds.
+    fn stack_len(&self, cache: &Cache, class: SizeClass) -> usize {
+        let decisions = self.shared.decisions();
+        let (len, least) = (decisions.stack_len(class), decisions.stack_least);
+        if len >= least || self.registry.shares(decisions, cache, class) { len } else { least }
     }
 
     fn refill_from_bits(&self, cache: &Cache, class: SizeClass) {
@@ -81,7 +88,7 @@ impl<M: Machine> NodeHeap<M> {
         if cache.reserve.owes() {
             self.repay(cache, class);
         }
-        cache.magazines.set(class, stack, decisions.stack_len(class));
+        cache.magazines.set(class, stack, self.stack_len(cache, class));
     }
 
     /// Takes blocks of `class` from slabs that the threads of a home share, of which a cache without a thread is the owner.
@@ -165,7 +172,7 @@ impl<M: Machine> NodeHeap<M> {
             return false;
         }
         let stack = cache.reserve.take_spare(class);
-        let most = self.shared.decisions().stack_len(class);
+        let most = self.stack_len(cache, class);
         cache.magazines.set(class, stack, most);
         true
     }
@@ -191,7 +198,7 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: as above.
         unsafe { Block::link(last, ptr::null_mut(), key) };
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
-        let (most, stocked) = (decisions.stack_len(class), self.is_stocked(cache));
+        let (most, stocked) = (self.stack_len(cache, class), self.is_stocked(cache));
         let short = cache.magazines.is_short(class, most)
             || (stocked && full.len <= decisions.batch_blocks);
         let close = !short && self.is_worth_ordering(cache, class, full);
@@ -299,7 +306,9 @@ impl<M: Machine> NodeHeap<M> {
         cache.slabs.reuse(stack.len * other.size());
         let rest = self.give_step(cache, stack, decisions.reserve_repaid_words);
         self.set_aside(cache, other, rest);
-        cache.reserve.repaid(other, stack.len - rest.len, rest.is_empty(), decisions);
+        // The last stack; but not what is left of a longer one.
+        let kept = if rest.is_empty() { self.stack_len(cache, other) } else { 0 };
+        cache.reserve.repaid(other, stack.len - rest.len, kept);
     }
 
     /// Gives everything that the cache holds for itself back to bits, and frees slabs that are empty.
@@ -328,7 +337,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Puts both stacks of a class into the depot.
     fn stow(&self, cache: &Cache, class: SizeClass) {
         if !cache.magazines.first(class).is_null() {
-            let stack = cache.magazines.take(class, self.shared.decisions().stack_len(class));
+            let stack = cache.magazines.take(class, self.stack_len(cache, class));
             self.set_aside(cache, class, stack);
         }
         if cache.reserve.has_spare(class) {

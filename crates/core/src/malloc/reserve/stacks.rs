@@ -203,11 +203,10 @@ impl Reserve {
         Some((other, stack?))
     }
 
-    /// `given` blocks of a class went back; nothing was left of the stack if `all`.
-    pub fn repaid(&self, class: SizeClass, given: usize, all: bool, decisions: &Decisions) {
-        let held = self.held.at(class.index()).load(Ordering::Relaxed) as usize;
-        if all && held <= decisions.stack_len(class) {
-            // The last stack is kept for its class until another cut.
+    /// `given` blocks of a class went back; `kept` blocks that are still set aside, at most, stay for their class until
+    /// another cut.
+    pub fn repaid(&self, class: SizeClass, given: usize, kept: usize) {
+        if self.held.at(class.index()).load(Ordering::Relaxed) as usize <= kept {
             self.unstock(class);
         }
         self.debt.set(self.debt.get().saturating_sub(given * class.size()));
@@ -302,9 +301,9 @@ mod tests {
             reserve.owe(grows, &SHIPPED);
         }
         assert_eq!(reserve.debt.get(), SHIPPED.reserve_debt);
-        reserve.repaid(pays, 3, false, &SHIPPED);
+        reserve.repaid(pays, 3, 0);
         assert_eq!(reserve.debt.get(), SHIPPED.reserve_debt - 3 * pays.size());
-        reserve.repaid(pays, usize::MAX / pays.size(), false, &SHIPPED);
+        reserve.repaid(pays, usize::MAX / pays.size(), 0);
         assert!(!reserve.owes());
     }
 }
