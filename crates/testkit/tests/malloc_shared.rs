@@ -58,10 +58,24 @@ fn at_hand(threads_len: usize, size: usize, len: usize) -> u64 {
 
 #[test]
 fn a_stack_holds_four_long_blocks_and_one_of_those_that_threads_share() {
-    for size in [16 << 10, 64 << 10] {
-        assert_eq!([4, 5, 8, 9].map(|len| at_hand(1, size, len)), [4, 1, 4, 1]);
+    // The last refill took a block more than the program, but of a slab of one block.
+    for (size, rest) in [(16 << 10, 2), (64 << 10, 1)] {
+        assert_eq!([4, 5, 8, 9].map(|len| at_hand(1, size, len)), [4, rest, 4, rest]);
         assert_eq!([4, 5, 8, 9].map(|len| at_hand(8, size, len)), [1; 4]);
     }
+}
+
+#[test]
+fn from_the_second_refill_on_two_long_blocks_are_taken_and_one_of_those_that_threads_share() {
+    let waiting = |threads_len, size, len| {
+        let heap = heap();
+        let cache = threads(&heap, threads_len)[0];
+        (0..len).for_each(|_| _ = allocate(&heap, cache, size));
+        heap.census().cached() / size as u64
+    };
+    // One, two, the last of a slab of four, two of the next.
+    assert_eq!([1, 2, 3, 4, 5].map(|len| waiting(1, 16 << 10, len)), [0, 1, 0, 0, 1]);
+    assert_eq!([1, 2, 3, 4, 5].map(|len| waiting(8, 16 << 10, len)), [0; 5]);
 }
 
 #[test]

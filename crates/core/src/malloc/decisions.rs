@@ -54,9 +54,8 @@ decisions! {
     /// And at least, where threads do not share slabs of such blocks: of each two frees that follow each other, a stack of
     /// one block sends one to the depot.
     "stack.least" stack_least = 4, off Some(1);
-    /// Bytes that a refill from bits takes at most.
-    "batch.bytes" batch_bytes = 8 << 10, off None;
-    /// Blocks that a refill from bits takes, or a step gives back, at most: it bounds the longest call.
+    /// Blocks that a refill from bits takes, or a step gives back, at most: it bounds the longest call. A refill takes no more
+    /// than half of a stack, either.
     "batch.blocks" batch_blocks = 64, off None;
     /// Bytes that the first refill of a class takes; each further one takes twice as many. A program that needs three
     /// blocks of a class touches the page of three.
@@ -138,10 +137,10 @@ impl Decisions {
         blocks(class, self.stack_bytes, self.stack_blocks)
     }
 
-    /// How many blocks of a class a refill takes at most.
+    /// How many blocks a refill takes at most, where a full stack holds `stack_len`.
     #[inline(always)]
-    pub const fn batch_len(&self, class: SizeClass) -> usize {
-        blocks(class, self.batch_bytes, self.batch_blocks)
+    pub const fn batch_len(&self, stack_len: usize) -> usize {
+        half(stack_len, self.batch_blocks)
     }
 
     /// How many the first refill takes.
@@ -161,7 +160,7 @@ impl Decisions {
     /// How many blocks of a class are collected for another thread's slab.
     #[inline(always)]
     pub const fn parcel_len(&self, class: SizeClass) -> usize {
-        blocks(class, self.batch_bytes, self.parcel_blocks)
+        blocks(class, self.stack_bytes / 2, self.parcel_blocks)
     }
 
     /// Whether the pages of a block of `len` bytes are moved instead of copied, while `used` units are in use.
@@ -180,6 +179,18 @@ impl Decisions {
     #[inline]
     pub fn is_huge(&self, used: UnitCount, slabs: usize, classes: usize) -> bool {
         used >= UnitCount::whole_in(self.huge_from) && slabs >= classes * 2
+    }
+}
+
+/// Half of so many blocks, from one to `most`.
+#[inline(always)]
+const fn half(len: usize, most: usize) -> usize {
+    if len < 2 {
+        1
+    } else if len / 2 > most {
+        most
+    } else {
+        len / 2
     }
 }
 
@@ -207,12 +218,13 @@ mod tests {
         for class in classes {
             let bytes = shipped.stack_len(class) * class.size();
             assert!(bytes <= 16 << 10 || shipped.stack_len(class) == 1, "{class:?}");
-            assert!(shipped.batch_len(class) <= 64 && shipped.first_batch(class) >= 1);
+            assert!(shipped.first_batch(class) >= 1);
         }
         let of = |size| class_of(size).expect("a class");
         assert_eq!((shipped.stack_len(of(16)), shipped.first_batch(of(16))), (256, 32));
         assert_eq!((shipped.stack_len(of(32)), shipped.first_batch(of(32))), (256, 16));
-        assert_eq!((shipped.stack_len(of(UNIT)), shipped.batch_len(of(UNIT))), (1, 1));
+        assert_eq!((shipped.stack_len(of(UNIT)), shipped.parcel_len(of(UNIT))), (1, 1));
+        assert_eq!([1, 2, 4, 5, 127, 256].map(|len| shipped.batch_len(len)), [1, 1, 2, 2, 63, 64]);
     }
 
     #[test]

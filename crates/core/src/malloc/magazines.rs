@@ -139,10 +139,10 @@ impl Magazines {
         (at != 0 && !class.starts_at(at & (UNIT - 1))).then_some(at)
     }
 
-    /// How many blocks the next refill of a class from bits takes: each time twice as many.
-    pub(super) fn next_batch(&self, class: SizeClass, decisions: &Decisions) -> usize {
+    /// How many blocks the next refill of a class from bits takes: each time twice as many, to `most`.
+    pub(super) fn next_batch(&self, class: SizeClass, most: usize, decisions: &Decisions) -> usize {
         let batch = self.batch.at(class.index());
-        let most = decisions.batch_len(class).min(u8::MAX as usize);
+        let most = most.min(u8::MAX as usize);
         let want = match batch.get() {
             0 => decisions.first_batch(class).min(most),
             last => (last as usize * 2).min(most),

@@ -65,11 +65,10 @@ impl<M: Machine> NodeHeap<M> {
 
     fn refill_from_bits(&self, cache: &Cache, class: SizeClass) {
         let decisions = self.shared.decisions();
-        let want = cache.magazines.next_batch(class, decisions);
-        if class.size() < HEADER
-            && want == decisions.batch_len(class)
-            && cache.magazines.first(HEAD).is_null()
-        {
+        let stack_len = self.stack_len(cache, class);
+        let most = decisions.batch_len(stack_len);
+        let want = cache.magazines.next_batch(class, most, decisions);
+        if class.size() < HEADER && want == most && cache.magazines.first(HEAD).is_null() {
             // For stacks that will be set aside: a free takes no memory.
             self.refill(cache, HEAD);
         }
@@ -88,7 +87,7 @@ impl<M: Machine> NodeHeap<M> {
         if cache.reserve.owes() {
             self.repay(cache, class);
         }
-        cache.magazines.set(class, stack, self.stack_len(cache, class));
+        cache.magazines.set(class, stack, stack_len);
     }
 
     /// Takes blocks of `class` from slabs that the threads of a home share, of which a cache without a thread is the owner.
@@ -181,7 +180,7 @@ impl<M: Machine> NodeHeap<M> {
     /// as what a refill from bits gives at most. A shorter one grows until it is, while bits fill the other.
     fn is_long(&self, cache: &Cache, class: SizeClass) -> bool {
         let len = cache.reserve.spare_len[class.index()].get() as usize;
-        len * 2 >= self.shared.decisions().batch_len(class)
+        len * 2 >= self.shared.decisions().batch_len(self.stack_len(cache, class))
     }
 
     /// Makes room in a stack that is full.
