@@ -42,15 +42,61 @@ fn a_limit_counts_pages_that_blocks_use() {
     let heap = heap();
     let cache = heap.attach().expect("memory");
     heap.set_limit(64 * MIB);
-    for _ in 0..3 {
-        let blocks: Vec<_> = core::iter::from_fn(|| filled(&heap, cache, 100_000)).collect();
-        let held = blocks.len() * 100_000;
+    // The second would have a slab each.
+    for size in [100_000, 40_000, 100_000, 36_500, 40_000] {
+        let blocks: Vec<_> = core::iter::from_fn(|| filled(&heap, cache, size)).collect();
+        let held = blocks.len() * size;
         assert!(held > 62 * MIB, "{held} bytes of 64 MiB, whole pages counted");
         // What is known about them is not counted.
         assert!(written(&heap) <= 64 * MIB + MIB / 4, "{} bytes", written(&heap));
         blocks.into_iter().for_each(|block| free(&heap, cache, block));
     }
     heap.check().expect("whole");
+}
+
+#[test]
+fn a_limit_counts_the_pages_of_a_block_that_would_have_a_slab_of_its_own() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    heap.set_limit(16 * MIB);
+    let small = || heap.allocate(cache, 1000);
+    let grown = |block| {
+        // SAFETY: the block is this test's.
+        unsafe { heap.reallocate(cache, block, 40_000) }.expect("a block")
+    };
+    let ways: [&dyn Fn() -> *mut u8; 4] = [
+        &|| heap.allocate(cache, 40_000),
+        &|| heap.allocate_zeroed(cache, 40_000),
+        &|| heap.allocate_aligned(cache, 40_000, 4096),
+        &|| grown(small()),
+    ];
+    for (way, take) in ways.iter().enumerate() {
+        // A slab each would be 25 MiB.
+        let blocks: Vec<_> = (0..380).map(|_| take()).collect();
+        assert!(blocks.iter().all(|block| !block.is_null()), "{way}");
+        assert!(blocks.iter().all(|&block| heap.usable_size(block) == Ok(40_960)), "{way}");
+        // It moves when it grows beyond its pages, and when it shrinks to less than half.
+        let last = blocks.iter().map(|&block| {
+            // SAFETY: the block is this test's.
+            unsafe { heap.reallocate(cache, block, 10_000) }.expect("a block")
+        });
+        last.for_each(|block| free(&heap, cache, block));
+        heap.check().expect("whole");
+    }
+}
+
+/// A large block of no bytes counts as freed.
+#[test]
+fn a_block_of_no_bytes_between_long_boundaries_is_a_block_under_a_limit_too() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    heap.set_limit(16 * MIB);
+    for size in [0, 1, 40_000] {
+        let block = heap.allocate_aligned(cache, size, MIB);
+        assert!(!block.is_null() && block.addr().is_multiple_of(MIB));
+        assert_eq!(heap.usable_size(block), Ok(size.max(1).next_multiple_of(4096)));
+        free(&heap, cache, block);
+    }
 }
 
 /// Blocks grew where they lay, whatever the limit.

@@ -232,15 +232,21 @@ impl<M: Machine> NodeHeap<M> {
     /// A block of at least `size` bytes at a multiple of 16; null when memory is short. Tries the
     /// cache's stack first.
     pub fn allocate(&self, cache: &Cache, size: usize) -> *mut u8 {
-        match class_of(size) {
+        match class_of(size).filter(|&class| self.has_slabs(class)) {
             Some(class) => self.allocate_class(cache, class),
             None => self.allocate_large(cache, size, UnitCount::ONE).0,
         }
     }
 
+    /// Whether blocks of `class` lie in slabs: not those that would have a slab each, where a limit counts them.
+    #[inline]
+    pub fn has_slabs(&self, class: SizeClass) -> bool {
+        class.size() <= UNIT / 2 || !self.shared.limits.has_own()
+    }
+
     /// As [`NodeHeap::allocate`], all `size` bytes zero.
     pub fn allocate_zeroed(&self, cache: &Cache, size: usize) -> *mut u8 {
-        let (block, zero) = match class_of(size) {
+        let (block, zero) = match class_of(size).filter(|&class| self.has_slabs(class)) {
             Some(class) => {
                 // A block noted before may have been written to since.
                 cache.zero.set(0);
@@ -259,7 +265,7 @@ impl<M: Machine> NodeHeap<M> {
     /// is short.
     pub fn allocate_aligned(&self, cache: &Cache, size: usize, align: usize) -> *mut u8 {
         debug_assert!(align.is_power_of_two());
-        match class_of_aligned(size, align) {
+        match class_of_aligned(size, align).filter(|&class| self.has_slabs(class)) {
             Some(class) => self.allocate_class(cache, class),
             None => self.allocate_large(cache, size, UnitCount::holding(align)).0,
         }
@@ -453,6 +459,7 @@ impl<M: Machine> NodeHeap<M> {
             return Ok(ptr::with_exposed_provenance_mut(resized));
         }
         let roomy = class_of_resized(have, size, self.shared.decisions().resize_creep)
+            .filter(|&class| self.has_slabs(class))
             .map_or(ptr::null_mut(), |class| self.allocate_class(cache, class));
         // Without memory for a block with room, one without.
         let new = if roomy.is_null() { self.allocate(cache, size) } else { roomy };

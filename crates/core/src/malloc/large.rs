@@ -56,7 +56,7 @@ pub(super) fn clear<M: Machine>(shared: &Shared<M>, block: *mut u8, size: usize)
     let discard = size >= shared.decisions().large_discarded_from;
     // SAFETY: the block is the caller's, and large ones are as long as whole pages.
     unsafe {
-        if !discard || !shared.machine.purge(block, rounded(&shared.machine, size)) {
+        if !discard || !shared.machine.purge(block, rounded(shared, size)) {
             ptr::write_bytes(block, 0, size);
         }
     }
@@ -96,9 +96,15 @@ pub(super) fn take_back<M: Machine>(
     units
 }
 
-/// The bytes of a block of `size`: whole pages, and more than the largest class.
-pub(super) fn rounded(machine: &impl Machine, size: usize) -> usize {
-    size.max(MAX_CLASS_SIZE + 1).next_multiple_of(machine.page_size())
+/// The bytes of a block of `size`: whole pages, and more than the largest class but where a limit counts.
+pub(super) fn rounded<M: Machine>(shared: &Shared<M>, size: usize) -> usize {
+    let least = match size {
+        0..=MAX_CLASS_SIZE if !shared.limits.has_own() => MAX_CLASS_SIZE + 1,
+        // Of no bytes there is no block.
+        0 => 1,
+        _ => size,
+    };
+    least.next_multiple_of(shared.machine.page_size())
 }
 
 /// Moves the pages of a block to another, which holds nothing yet. The kernel moves what was advised

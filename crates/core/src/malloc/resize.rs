@@ -38,7 +38,7 @@ impl<M: Machine> NodeHeap<M> {
         if size > LARGEST || align.0 > LARGEST / UNIT {
             return None;
         }
-        let rounded = large::rounded(self.machine(), size);
+        let rounded = large::rounded(&self.shared, size);
         let units = UnitCount::holding(rounded);
         let layout = UnitLayout { len: units, align };
         let tail = units.bytes() - rounded;
@@ -120,7 +120,7 @@ impl<M: Machine> NodeHeap<M> {
             return 0;
         };
         let large = Large::of(region, address);
-        let rounded = large::rounded(self.machine(), size);
+        let rounded = large::rounded(&self.shared, size);
         let (have, units) = (large.units.get(), UnitCount::holding(rounded));
         let tail = units.bytes() - rounded;
         if units < have {

@@ -77,7 +77,8 @@ impl Meter {
 
     /// Allocates for the thread, and samples if it is time.
     pub fn allocate(&self, cache: &Cache, ask: Ask) -> *mut u8 {
-        let Some(class) = class_of_aligned(ask.size, ask.align) else {
+        let class = class_of_aligned(ask.size, ask.align);
+        let Some(class) = class.filter(|&class| HEAP.has_slabs(class)) else {
             return if is_due(ask.size) {
                 self.sample(cache, ask, ask.size)
             } else {
