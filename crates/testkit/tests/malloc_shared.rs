@@ -78,6 +78,24 @@ fn from_the_second_refill_on_two_long_blocks_are_taken_and_one_of_those_that_thr
     assert_eq!([1, 2, 3, 4, 5].map(|len| waiting(8, 16 << 10, len)), [0; 5]);
 }
 
+/// Bytes that one of `threads_len` threads keeps of 3 MiB of blocks of `size` that it freed.
+fn kept(threads_len: usize, size: usize) -> u64 {
+    let heap = heap();
+    let cache = threads(&heap, threads_len)[0];
+    let blocks: Vec<_> = (0..(3 << 20) / size).map(|_| allocate(&heap, cache, size)).collect();
+    blocks.into_iter().for_each(|block| free(&heap, cache, block));
+    heap.check().expect("whole");
+    heap.census().cached()
+}
+
+#[test]
+fn of_blocks_that_are_its_own_a_thread_keeps_as_much_as_a_thread_alone() {
+    assert_eq!([1, 2, 8, 64].map(|threads| kept(threads, 512) >> 20), [3; 4], "all");
+    let shared = [1, 7, 8, 64].map(|threads| kept(threads, 2048) >> 18);
+    assert!(shared[0] >= 11 && shared[1] >= 11, "{shared:?} quarters of a MiB");
+    assert!(shared[2] <= 2 && shared[3] <= 1, "{shared:?} quarters of a MiB");
+}
+
 #[test]
 fn who_frees_a_shared_block_uses_it_next_and_keeps_its_part() {
     let heap = heap();

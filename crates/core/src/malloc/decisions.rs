@@ -65,8 +65,8 @@ decisions! {
     /// The same as a part of the memory of the thread's slabs: what is set aside keeps slabs from other sizes, so a small heap
     /// sets little aside.
     "reserve.share" reserve_share = 64, off Some(1);
-    /// Bytes that the reserves of all threads hold together in any case: frees stay short. With 6 MiB a heap
-    /// whose blocks go in random order holds a sixth more. A block counts 64 bytes or more.
+    /// Bytes that a thread's reserve holds in any case, but of blocks of slabs that threads share those of all threads together:
+    /// frees stay short. With 6 MiB a heap whose blocks go in random order holds a sixth more. A block counts 64 bytes or more.
     "reserve.least" reserve_least = 4 << 20, off Some(0);
     /// Bytes that a thread's reserve holds, in a heap of which it cannot hold all, before a stack goes back to bits whose
     /// blocks lie close: there they get their order back, and the program its neighbours.
@@ -149,11 +149,18 @@ impl Decisions {
         blocks(class, self.batch_first, self.batch_blocks)
     }
 
-    /// Bytes that the reserve of one of `threads` holds in depots, with so many slabs.
+    /// Whether so many threads share slabs of a class.
     #[inline]
-    pub fn reserve_of(&self, slabs: usize, threads: usize) -> usize {
-        let (share, least) =
-            (slabs * UNIT / self.reserve_share, self.reserve_least / threads.max(1));
+    pub fn is_shared(&self, class: SizeClass, threads: usize) -> bool {
+        class.size() >= self.slabs_shared_from && threads >= self.slabs_shared_threads
+    }
+
+    /// Bytes that the reserve of one of `threads` holds in depots, with so many slabs, before blocks of a class go back to bits.
+    #[inline]
+    pub fn reserve_of(&self, slabs: usize, class: SizeClass, threads: usize) -> usize {
+        // Other threads have to do without what is set aside of shared slabs.
+        let sharing = if self.is_shared(class, threads) { threads } else { 1 };
+        let (share, least) = (slabs * UNIT / self.reserve_share, self.reserve_least / sharing);
         share.max(least).min(self.reserve_bytes)
     }
 
@@ -229,9 +236,16 @@ mod tests {
 
     #[test]
     fn a_reserve_is_a_share_between_two_bounds() {
-        let of = |mib: usize, threads| Decisions::SHIPPED.reserve_of((mib << 20) / UNIT, threads);
-        assert_eq!((of(0, 1), of(256, 1), of(0, 8)), (4 << 20, 4 << 20, 512 << 10));
-        assert_eq!((of(512, 1), of(512, 8), of(4096, 1)), (8 << 20, 8 << 20, 32 << 20));
+        let of = |mib: usize, size, threads| {
+            let class = class_of(size).expect("a class");
+            Decisions::SHIPPED.reserve_of((mib << 20) / UNIT, class, threads)
+        };
+        assert_eq!((of(0, 960, 1), of(256, 960, 1), of(0, 960, 128)), (4 << 20, 4 << 20, 4 << 20));
+        assert_eq!((of(0, 1024, 7), of(0, 1024, 8)), (4 << 20, 512 << 10), "threads share slabs");
+        assert_eq!(
+            (of(512, 16, 1), of(512, 1024, 8), of(4096, 16, 1)),
+            (8 << 20, 8 << 20, 32 << 20)
+        );
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl<M: Machine> NodeHeap<M> {
         let decisions = self.shared.decisions();
         let stack: List = cache.reserve.take_spare(class);
         let short = stack.len <= decisions.batch_blocks;
-        let rest = if self.is_stocked(cache) && short {
+        let rest = if self.is_stocked(cache, class) && short {
             stack
         } else {
             self.try_set_aside(cache, class, stack)

@@ -197,7 +197,7 @@ impl<M: Machine> NodeHeap<M> {
         // SAFETY: as above.
         unsafe { Block::link(last, ptr::null_mut(), key) };
         let full = List { first, len: cache.magazines.len(class).saturating_sub(1) };
-        let (most, stocked) = (self.stack_len(cache, class), self.is_stocked(cache));
+        let (most, stocked) = (self.stack_len(cache, class), self.is_stocked(cache, class));
         let short = cache.magazines.is_short(class, most)
             || (stocked && full.len <= decisions.batch_blocks);
         let close = !short && self.is_worth_ordering(cache, class, full);
@@ -219,20 +219,20 @@ impl<M: Machine> NodeHeap<M> {
     fn is_worth_ordering(&self, cache: &Cache, class: SizeClass, full: List) -> bool {
         cache.reserve.holds_at_least(self.shared.decisions().reserve_near)
             && full.len >= SAMPLE
-            && cache.slabs.counts().0 * UNIT > self.most_stocked(cache)
+            && cache.slabs.counts().0 * UNIT > self.most_stocked(cache, class)
             && lie_close(self.shared.units.primary(cache.home.get()), class, full, cache.key())
     }
 
-    /// Whether the cache has set as much aside as it may.
-    pub(super) fn is_stocked(&self, cache: &Cache) -> bool {
-        cache.reserve.is_full(self.most_stocked(cache))
+    /// Whether the cache has set so much aside that no more blocks of a class should be.
+    pub(super) fn is_stocked(&self, cache: &Cache, class: SizeClass) -> bool {
+        cache.reserve.is_full(self.most_stocked(cache, class))
     }
 
-    /// Bytes that the cache may set aside.
-    fn most_stocked(&self, cache: &Cache) -> usize {
+    /// Bytes that the cache may set aside, blocks of a class among them.
+    fn most_stocked(&self, cache: &Cache, class: SizeClass) -> usize {
         let (slabs, _) = cache.slabs.counts();
         let (threads, units) = (self.registry.threads(), &self.shared.units);
-        let most = self.shared.decisions().reserve_of(slabs, threads);
+        let most = self.shared.decisions().reserve_of(slabs, class, threads);
         most.min(units.kept_at_most() / (16 * threads.max(1)))
     }
 

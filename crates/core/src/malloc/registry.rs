@@ -183,11 +183,10 @@ impl Registry {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// Whether the thread of a cache takes blocks of a class from slabs that threads share.
+    /// Whether the thread of a cache takes blocks of a class from slabs that threads share: not if they got in each other's way.
     #[inline]
     pub(super) fn shares(&self, decisions: &Decisions, cache: &Cache, class: SizeClass) -> bool {
-        class.size() >= decisions.slabs_shared_from
-            && self.threads() >= decisions.slabs_shared_threads
+        decisions.is_shared(class, self.threads())
             && (cache.waits.get() as usize) < decisions.slabs_shared_waits
     }
 
