@@ -54,6 +54,9 @@ decisions! {
     /// And at least, where threads do not share slabs of such blocks: of each two frees that follow each other, a stack of
     /// one block sends one to the depot.
     "stack.least" stack_least = 4, off Some(1);
+    /// Bytes that full stacks of all threads hold together, where threads share slabs of such blocks: else a hundred threads keep
+    /// more in stacks than is in use.
+    "stack.shared" stack_shared = 512 << 10, off Some(usize::MAX);
     /// Blocks that a refill from bits takes, or a step gives back, at most: it bounds the longest call. A refill takes no more
     /// than half of a stack, either.
     "batch.blocks" batch_blocks = 64, off None;
@@ -84,7 +87,7 @@ decisions! {
     /// Blocks of another thread's slab that are collected before they go home together.
     "parcel.blocks" parcel_blocks = 64, off Some(1);
     /// Bytes of a block from which threads share slabs: a slab of a thread's own is mostly empty where each of a hundred
-    /// threads needs a block or two.
+    /// threads needs a block or two. Half of it from 32 threads on, a quarter from 64, and so on, but two lines of cache at least.
     "slabs.shared-from" slabs_shared_from = 1 << 10, off Some(usize::MAX);
     /// Threads from which they do.
     "slabs.shared-threads" slabs_shared_threads = 8, off Some(usize::MAX);
@@ -152,7 +155,18 @@ impl Decisions {
     /// Whether so many threads share slabs of a class.
     #[inline]
     pub fn is_shared(&self, class: SizeClass, threads: usize) -> bool {
-        class.size() >= self.slabs_shared_from && threads >= self.slabs_shared_threads
+        /// Of shorter blocks too many threads would write to one line.
+        const LINES: usize = 128;
+        threads >= self.slabs_shared_threads
+            && class.size() >= LINES
+            && class.size() * (threads / 16).max(1) >= self.slabs_shared_from
+    }
+
+    /// How many blocks of a class a full stack holds where so many threads share slabs of it.
+    #[inline]
+    pub fn shared_stack_len(&self, class: SizeClass, threads: usize) -> usize {
+        let bytes = self.stack_bytes.min(self.stack_shared / threads.max(1));
+        blocks(class, bytes, self.stack_blocks)
     }
 
     /// Bytes that the reserve of one of `threads` holds in depots, with so many slabs, before blocks of a class go back to bits.
@@ -240,8 +254,13 @@ mod tests {
             let class = class_of(size).expect("a class");
             Decisions::SHIPPED.reserve_of((mib << 20) / UNIT, class, threads)
         };
-        assert_eq!((of(0, 960, 1), of(256, 960, 1), of(0, 960, 128)), (4 << 20, 4 << 20, 4 << 20));
+        assert_eq!((of(0, 960, 1), of(256, 960, 1), of(0, 112, 128)), (4 << 20, 4 << 20, 4 << 20));
         assert_eq!((of(0, 1024, 7), of(0, 1024, 8)), (4 << 20, 512 << 10), "threads share slabs");
+        assert_eq!(
+            (of(0, 128, 127), of(0, 128, 128)),
+            (4 << 20, 32 << 10),
+            "and of shorter blocks"
+        );
         assert_eq!(
             (of(512, 16, 1), of(512, 1024, 8), of(4096, 16, 1)),
             (8 << 20, 8 << 20, 32 << 20)

@@ -57,10 +57,14 @@ impl<M: Machine> NodeHeap<M> {
     }
 
     /// How many blocks of a class a full stack of a cache holds.
+    #[inline(never)]
     fn stack_len(&self, cache: &Cache, class: SizeClass) -> usize {
         let decisions = self.shared.decisions();
-        let (len, least) = (decisions.stack_len(class), decisions.stack_least);
-        if len >= least || self.registry.shares(decisions, cache, class) { len } else { least }
+        if self.registry.shares(decisions, cache, class) {
+            decisions.shared_stack_len(class, self.registry.threads())
+        } else {
+            decisions.stack_len(class).max(decisions.stack_least)
+        }
     }
 
     fn refill_from_bits(&self, cache: &Cache, class: SizeClass) {
@@ -76,7 +80,7 @@ impl<M: Machine> NodeHeap<M> {
         cache.slabs.take(&self.shared, class, want, &mut chain);
         if chain.len == 0 && self.registry.shares(decisions, cache, class) {
             self.take_shared(cache, class, want, &mut chain);
-        } else if chain.len == 0 && class.size() >= decisions.slabs_shared_from {
+        } else if chain.len == 0 {
             self.take_left(cache, class, want, &mut chain);
         }
         while chain.len == 0 && self.find_slab(cache, class) {
