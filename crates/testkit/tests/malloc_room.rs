@@ -75,7 +75,7 @@ fn a_limit_counts_the_pages_of_a_block_that_would_have_a_slab_of_its_own() {
         let blocks: Vec<_> = (0..380).map(|_| take()).collect();
         assert!(blocks.iter().all(|block| !block.is_null()), "{way}");
         assert!(blocks.iter().all(|&block| heap.usable_size(block) == Ok(40_960)), "{way}");
-        // It moves when it grows beyond its pages, and when it shrinks to less than half.
+        // It moves when it shrinks to less than half.
         let last = blocks.iter().map(|&block| {
             // SAFETY: the block is this test's.
             unsafe { heap.reallocate(cache, block, 10_000) }.expect("a block")

@@ -87,7 +87,8 @@ decisions! {
     /// Blocks of another thread's slab that are collected before they go home together.
     "parcel.blocks" parcel_blocks = 64, off Some(1);
     /// Bytes of a block from which threads share slabs: a slab of a thread's own is mostly empty where each of a hundred
-    /// threads needs a block or two. Half of it from 32 threads on, a quarter from 64, and so on, but two lines of cache at least.
+    /// threads needs a block or two. A half of it from 32 threads on, a third from 48, a quarter from 64, and so on; never
+    /// less than two lines of cache.
     "slabs.shared-from" slabs_shared_from = 1 << 10, off Some(usize::MAX);
     /// Threads from which they do.
     "slabs.shared-threads" slabs_shared_threads = 8, off Some(usize::MAX);
