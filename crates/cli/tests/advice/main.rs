@@ -165,6 +165,13 @@ fn assert_kept(name: &'static str) {
     assert!(before - after <= before * (0.05 + OF_PEAK), "{before} -> {after}");
 }
 
+/// Its one site keeps pages of which it uses little.
+fn a_site_that_makes_everything_is_not_to_be_apart() {
+    let Some(program) = Program::compile("only.c") else { return };
+    let advice = program.advice("glibc");
+    assert!(!advice.contains("Allocate apart"), "{advice}");
+}
+
 fn of_a_tree_nothing_is_to_be_saved() {
     assert_kept("tree.c");
 }
@@ -182,6 +189,7 @@ freehold_testkit::trials!(
     a_region_of_its_own,
     another_allocator,
     another_allocator_for_aligned_blocks,
+    a_site_that_makes_everything_is_not_to_be_apart,
     of_a_tree_nothing_is_to_be_saved,
     of_matrices_nothing_is_to_be_saved,
     of_tables_that_are_sized_once_nothing_is_to_be_saved,

@@ -114,7 +114,10 @@ fn of_memory(site: &Site, sites: &Sites) -> Option<(Defect, f64)> {
         let defect = if is_leak { Defect::Leak } else { Defect::Hoard };
         return Some((defect, part(site.most_held())));
     }
-    let sparse = counts.keeping_bytes.saturating_mul(SPARSE) <= counts.kept_page_bytes;
+    // Apart from what, if nothing is made anywhere else?
+    let has_others = counts.allocations < sites.total.allocations;
+    let sparse =
+        has_others && counts.keeping_bytes.saturating_mul(SPARSE) <= counts.kept_page_bytes;
     let least = if sites.kept_s.is_some() { 0 } else { LEAST_MODELLED };
     if sparse && counts.kept_page_bytes >= least && matters(counts.kept_page_bytes) {
         return Some((Defect::KeepsPages, part(counts.kept_page_bytes)));

@@ -212,10 +212,22 @@ fn a_site_whose_objects_are_mostly_zeroes_is_told_to_reserve_less() {
     assert_eq!(todo(15 << 10, 15 << 10), None, "little was read");
 }
 
+/// Its pages are badly used; but a region of its own would be all there is (and a replay without it, of nothing).
+#[test]
+fn a_site_that_makes_everything_is_not_to_be_apart() {
+    let pin = || {
+        let counts = Counts { kept_page_bytes: 8 << 20, keeping_bytes: 1 << 20, ..holds(9 << 20) };
+        site("pin", counts, 9 << 20)
+    };
+    assert!(trials(&sites(vec![pin()]), false).is_empty());
+    assert_eq!(said(&sites(vec![pin()])), [] as [String; 0]);
+    assert_eq!(trials(&sites(vec![pin(), site("other", holds(1), 9 << 20)]), false).len(), 1);
+}
+
 #[test]
 fn what_was_tried_and_gives_nothing_is_no_advice() {
     let counts = Counts { kept_page_bytes: 8 << 20, keeping_bytes: 1 << 20, ..holds(9 << 20) };
-    let sites = sites(vec![site("pin", counts, 9 << 20)]);
+    let sites = sites(vec![site("pin", counts, 9 << 20), site("other", holds(1), 9 << 20)]);
     let trial = trials(&sites, false).remove(0);
     let of = |peak: u64| Outcome {
         name: "glibc".into(),
