@@ -18,7 +18,8 @@ fn patterns() -> Vec<&'static str> {
             None => break,
         }
     }
-    patterns.retain(|pattern| *pattern != "rare");
+    // All that is left.
+    patterns.retain(|pattern| !["rare", "*"].contains(pattern));
     patterns
 }
 
@@ -35,7 +36,7 @@ fn every_name_in_the_linkers_script_is_a_functions() {
     let listed = String::from_utf8(listed.stdout).expect("names of ours");
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next_back()).collect();
     let patterns = patterns();
-    assert!(patterns.len() > 40 && names.len() > 100, "{} {}", patterns.len(), names.len());
+    assert!(patterns.len() > 30 && names.len() > 100, "{} {}", patterns.len(), names.len());
     for pattern in patterns {
         assert!(names.iter().any(|name| matches(pattern, name)), "no function is called {pattern}");
     }
