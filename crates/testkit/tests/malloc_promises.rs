@@ -161,6 +161,27 @@ fn what_one_class_set_aside_goes_back_when_another_grows() {
     assert!(used < full * 5 / 4, "{used} units, {full} before");
 }
 
+/// Of blocks that were freed in random order a few keep all slabs of their class: also those in a stack that nobody uses.
+#[test]
+fn a_stack_at_rest_keeps_no_slabs_when_another_class_grows() {
+    let grown = |first: usize| {
+        let heap = heap();
+        let cache = heap.attach().expect("memory");
+        let blocks = fill(&heap, cache, 96, first);
+        free(&heap, cache, (0..blocks.len()).map(|at| blocks[at * 100_003 % blocks.len()]));
+        // In use all the while.
+        let both = std::iter::repeat_with(|| {
+            let brief = fill(&heap, cache, 200, 200);
+            free(&heap, cache, brief);
+            fill(&heap, cache, 500, 500)
+        });
+        both.take(16 * MIB / 500).for_each(drop);
+        heap.check().expect("whole");
+        heap.usage().used.0
+    };
+    assert_eq!(grown(2 * MIB), grown(96), "but the last one");
+}
+
 /// A thread sets aside 4 MiB, or a 64th of its slabs if that is more, however much it frees.
 #[test]
 fn what_is_set_aside_has_a_bound() {

@@ -78,7 +78,7 @@ decisions! {
     /// for each other, and for each other's cache lines.
     "reserve.runs" reserve_runs = 1 << 20, off Some(0);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
-    /// bits.
+    /// bits, of what is set aside, or else of stacks that nobody used for a while.
     "reserve.debt" reserve_debt = 4 * UNIT, off Some(0);
     /// Words of bits to which one free gives blocks back, at most: up to two hundred instructions each.
     "reserve.words" reserve_words = 5, off None;

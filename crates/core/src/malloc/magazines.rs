@@ -30,6 +30,8 @@ pub struct Magazines {
     batch: [Cell<u8>; CLASSES],
     /// How many the stack in use may hold now: `room` counts down from here. 0 until it is filled for the first time.
     pub(super) granted: [Cell<u16>; CLASSES],
+    /// Where the stack began when [`Magazines::rests`] was asked last, as far as eight bits say so; 0: it never was.
+    seen: [Cell<u8>; CLASSES],
     // From here on, what every call touches.
     heads: [Cell<usize>; CLASSES],
     pub(super) room: [Cell<i32>; CLASSES],
@@ -110,6 +112,19 @@ impl Magazines {
         let stack = List { first: self.first(class), len: self.len(class) };
         self.set(class, List::EMPTY, granted);
         stack
+    }
+
+    /// Whether a stack begins with the block with which it began when this was asked last: probably nobody used it meanwhile.
+    pub(super) fn rests(&self, class: SizeClass) -> bool {
+        let at = self.first(class).addr();
+        // A sum, so that the answers do not depend on where the heap lies.
+        let place = 0x80 | (at / UNIT + class.divide(at % UNIT)) as u8;
+        self.seen.at(class.index()).replace(place) == place
+    }
+
+    /// How many blocks a stack may hold now.
+    pub(super) fn granted(&self, class: SizeClass) -> usize {
+        self.granted.at(class.index()).get() as usize
     }
 
     /// Cuts a stack, which is longer, behind its first `len` blocks; the others.

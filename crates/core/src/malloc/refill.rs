@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! empty    1 the spare stack of a metered cache   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
-//!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back
+//!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back, from depots or else from
+//!          stacks at rest
 //! full     goes to the depot as it is; blocks of 16 bytes behind a block of 32 for the header               O(1)
 //!          or, when the reserve is full, goes back to bits; or where its blocks lie close and enough is set aside: there they
 //!          get their order back
@@ -305,13 +306,32 @@ impl<M: Machine> NodeHeap<M> {
     #[cold]
     fn repay(&self, cache: &Cache, class: SizeClass) {
         let decisions = self.shared.decisions();
-        let Some((other, stack)) = cache.reserve.next_owed(class, cache.key()) else { return };
+        let Some(other) = cache.reserve.next_stocked(class) else {
+            return self.repay_at_hand(cache, class);
+        };
+        let Some(stack) = cache.reserve.take_owed(other, cache.key()) else { return };
         cache.slabs.reuse(stack.len * other.size());
         let rest = self.give_step(cache, stack, decisions.reserve_repaid_words);
         self.set_aside(cache, other, rest);
         // The last stack; but not what is left of a longer one.
         let kept = if rest.is_empty() { self.stack_len(cache, other) } else { 0 };
         cache.reserve.repaid(other, stack.len - rest.len, kept);
+    }
+
+    /// The same of stacks that nobody used for a while: of blocks that were freed in random order, a few keep all slabs of
+    /// their class.
+    fn repay_at_hand(&self, cache: &Cache, class: SizeClass) {
+        let magazines = &cache.magazines;
+        let rests = |other| (!magazines.first(other).is_null()).then(|| magazines.rests(other));
+        let classes = cache.slabs.opened();
+        let Some(other) = cache.reserve.next_resting(class, classes, rests) else { return };
+        let granted = magazines.granted(other);
+        let stack = magazines.take(other, granted);
+        let rest = self.give_step(cache, stack, self.shared.decisions().reserve_words);
+        magazines.set(other, rest, granted);
+        // What is left has its turn again.
+        magazines.rests(other);
+        cache.reserve.repaid(other, stack.len.saturating_sub(rest.len), 0);
     }
 
     /// Gives everything that the cache holds for itself back to bits, and frees slabs that are empty.

@@ -171,17 +171,15 @@ impl Reserve {
         self.stock.get() >= bytes
     }
 
-    /// A slab of `class` was cut: as many bytes of other classes shall go back. The next class in turn that has
-    /// but one stack set aside has to part with that, too.
+    /// A slab of `class` was cut: as many bytes of other classes shall go back, of what is set aside, or else of stacks at rest.
+    /// The next class in turn that has but one stack set aside has to part with that, too.
     pub fn owe(&self, class: SizeClass, decisions: &Decisions) {
         let from = (self.turn.get() as usize).min(CLASSES);
         let others = (from..CLASSES).chain(0..from).filter(|other| *other != class.index());
         if let Some(other) = { others }.find(|&other| !self.depots.at(other).is_empty()) {
             self.stock_up(other);
         }
-        if self.stocked.get() != 0 {
-            self.debt.set((self.debt.get() + UNIT).min(decisions.reserve_debt));
-        }
+        self.debt.set((self.debt.get() + UNIT).min(decisions.reserve_debt));
     }
 
     /// Whether anything is owed.
@@ -190,17 +188,37 @@ impl Reserve {
         self.debt.get() != 0
     }
 
-    /// Takes the stack that shall go back next, of a class in turn other than `class`. `None`: nothing this time.
-    pub fn next_owed(&self, class: SizeClass, key: usize) -> Option<(SizeClass, List)> {
-        let Some(other) = self.next_stocked(class) else {
-            self.debt.set(0);
-            return None;
-        };
-        let stack = self.take(other, key);
-        if stack.is_none() {
-            self.unstock(other);
+    /// The next of `classes` in turn, other than `class`, whose stack, if it has one, `rests`; that class keeps its turn. `None`: it
+    /// does not, and so much is let off as is owed for a slab.
+    pub fn next_resting(
+        &self,
+        class: SizeClass,
+        classes: u64,
+        rests: impl Fn(SizeClass) -> Option<bool>,
+    ) -> Option<SizeClass> {
+        let mut others = classes & !(1 << class.index());
+        while let Some(other) = self.in_turn(others) {
+            let Some(rests) = rests(other) else {
+                others &= !(1 << other.index());
+                continue;
+            };
+            self.turn.set((other.index() + usize::from(!rests)) as u8);
+            if rests {
+                return Some(other);
+            }
+            break;
         }
-        Some((other, stack?))
+        self.debt.set(self.debt.get().saturating_sub(UNIT));
+        None
+    }
+
+    /// Takes a stack of a class whose turn it is to go back. `None`: the purger has them.
+    pub fn take_owed(&self, class: SizeClass, key: usize) -> Option<List> {
+        let stack = self.take(class, key);
+        if stack.is_none() {
+            self.unstock(class);
+        }
+        stack
     }
 
     /// `given` blocks of a class went back; `kept` blocks that are still set aside, at most, stay for their class until
@@ -219,15 +237,18 @@ impl Reserve {
         self.stocked.set(0);
     }
 
-    /// The next class in turn, other than `class`, whose depot was stocked.
-    fn next_stocked(&self, class: SizeClass) -> Option<SizeClass> {
-        let others = self.stocked.get() & !(1 << class.index());
-        // The lowest from the turn on, else the lowest.
-        let later = others & (u64::MAX << (self.turn.get() % 64));
-        let found = if later != 0 { later } else { others };
-        let other = SizeClass::new(found.trailing_zeros() as usize)?;
+    /// The next class in turn, other than `class`, of which stacks were set aside that go back when memory grows.
+    pub fn next_stocked(&self, class: SizeClass) -> Option<SizeClass> {
+        let other = self.in_turn(self.stocked.get() & !(1 << class.index()))?;
         self.turn.set((other.index() + 1) as u8);
         Some(other)
+    }
+
+    /// The lowest of `classes` from the turn on, else the lowest.
+    fn in_turn(&self, classes: u64) -> Option<SizeClass> {
+        let later = classes & (u64::MAX << (self.turn.get() % 64));
+        let found = if later != 0 { later } else { classes };
+        SizeClass::new(found.trailing_zeros() as usize)
     }
 
     /// What a class has set aside shall go back when memory grows.
@@ -272,23 +293,42 @@ mod tests {
         // SAFETY: all-zero is empty.
         let reserve: Reserve = unsafe { MaybeUninit::zeroed().assume_init() };
         let (mut blocks, [low, high, grows]) = ([[0; 4]; 4], [3, CLASSES - 1, 10].map(class));
-        reserve.owe(grows, &SHIPPED);
-        assert!(!reserve.owes(), "nobody has anything");
         for (block, class) in blocks.iter_mut().zip([low, low, high, high]) {
             put(&reserve, class, block);
         }
         reserve.owe(grows, &SHIPPED);
         assert!(reserve.owes());
         let next = || {
-            let (class, stack) = reserve.next_owed(grows, KEY)?;
-            assert_eq!(stack.len, 1);
+            let class = reserve.next_stocked(grows)?;
+            assert_eq!(reserve.take_owed(class, KEY)?.len, 1);
             Some(class)
         };
         assert_eq!([next(), next(), next(), next()].map(Option::unwrap), [low, high, low, high]);
         assert_eq!(next(), None, "a class without a stack is left out");
         assert_eq!(next(), None);
-        assert_eq!(next(), None);
-        assert!(!reserve.owes(), "and who cannot repay is let off");
+        assert_eq!(reserve.next_stocked(grows), None);
+    }
+
+    #[test]
+    fn a_stack_at_rest_keeps_its_turn_and_each_that_is_used_lets_off_a_slab() {
+        // SAFETY: all-zero is empty.
+        let reserve: Reserve = unsafe { MaybeUninit::zeroed().assume_init() };
+        let [rests, used, grows] = [3, CLASSES - 1, 10].map(class);
+        let next = || {
+            let stacks = [(rests, true), (used, false), (grows, true)];
+            let found = |class| stacks.iter().find(|stack| stack.0 == class).map(|stack| stack.1);
+            reserve.next_resting(grows, (1 << CLASSES) - 1, found)
+        };
+        (0..3).for_each(|_| reserve.owe(grows, &SHIPPED));
+        assert_eq!((next(), next()), (Some(rests), Some(rests)));
+        reserve.repaid(rests, UNIT / rests.size(), 0);
+        // Its stack is empty now.
+        reserve.turn.set(rests.index() as u8 + 1);
+        assert_eq!((next(), reserve.owes()), (None, true));
+        assert_eq!(reserve.turn.get() as usize, CLASSES, "it has had its turn");
+        assert_eq!(next(), Some(rests), "after the last class the first");
+        reserve.turn.set(rests.index() as u8 + 1);
+        assert_eq!((next(), reserve.owes()), (None, false));
     }
 
     #[test]

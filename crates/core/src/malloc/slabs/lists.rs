@@ -115,7 +115,12 @@ impl Slabs {
 
     /// How many slabs it owns, and of how many classes it ever had one.
     pub fn counts(&self) -> (usize, usize) {
-        (self.owned.load(Ordering::Relaxed) as usize, self.opened.get().count_ones() as usize)
+        (self.owned.load(Ordering::Relaxed) as usize, self.opened().count_ones() as usize)
+    }
+
+    /// Those classes, a bit each.
+    pub fn opened(&self) -> u64 {
+        self.opened.get()
     }
 
     /// Drops a listed slab in which no block was found.
