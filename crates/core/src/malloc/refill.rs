@@ -322,7 +322,9 @@ impl<M: Machine> NodeHeap<M> {
     /// their class.
     fn repay_at_hand(&self, cache: &Cache, class: SizeClass) {
         let magazines = &cache.magazines;
-        let rests = |other| (!magazines.first(other).is_null()).then(|| magazines.rests(other));
+        // The last slab of a class stays in any case.
+        let keeps = |other| cache.slabs.has_several(other) && !magazines.first(other).is_null();
+        let rests = |other| keeps(other).then(|| magazines.rests(other));
         let classes = cache.slabs.opened();
         let Some(other) = cache.reserve.next_resting(class, classes, rests) else { return };
         let granted = magazines.granted(other);

@@ -188,8 +188,8 @@ impl Reserve {
         self.debt.get() != 0
     }
 
-    /// The next of `classes` in turn, other than `class`, whose stack, if it has one, `rests`; that class keeps its turn. `None`: it
-    /// does not, and so much is let off as is owed for a slab.
+    /// The next of `classes` in turn, other than `class`, whose stack, if that keeps slabs at all, `rests`; the class keeps its turn.
+    /// `None`: it does not, and so much is let off as is owed for a slab.
     pub fn next_resting(
         &self,
         class: SizeClass,

@@ -61,6 +61,11 @@ impl Slabs {
         unsafe { self.lists.at(class.index()).get().as_ref() }
     }
 
+    /// Whether more than one slab of a class has free blocks.
+    pub fn has_several(&self, class: SizeClass) -> bool {
+        self.first(class).is_some_and(|slab| !slab.next.get().is_null())
+    }
+
     /// Takes up to `want` blocks of a class from listed slabs onto `chain`, and from no new slab once there are half as many.
     /// What is found empty is not listed any more.
     pub fn take<M: Machine>(
