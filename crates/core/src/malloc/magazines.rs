@@ -116,9 +116,8 @@ impl Magazines {
 
     /// Whether a stack begins with the block with which it began when this was asked last: probably nobody used it meanwhile.
     pub(super) fn rests(&self, class: SizeClass) -> bool {
-        let at = self.first(class).addr();
-        // A sum, so that the answers do not depend on where the heap lies.
-        let place = 0x80 | (at / UNIT + class.divide(at % UNIT)) as u8;
+        // Its number in its slab: answers must not depend on where the heap lies.
+        let place = 0x80 | class.divide(self.first(class).addr() % UNIT) as u8;
         self.seen.at(class.index()).replace(place) == place
     }
 
