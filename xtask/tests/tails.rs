@@ -116,6 +116,13 @@ fn mean_in_order(malloc: Malloc, stepper: &mut Stepper) -> u64 {
 /// The longest malloc of a size that needs slab after slab while blocks of another one go back for them: all there are,
 /// or one of eight.
 fn longest_with_debts(malloc: Malloc, stepper: &mut Stepper) -> u64 {
+    // What was freed of that size before.
+    (0..8000).for_each(|_| {
+        _ = {
+            // SAFETY: malloc may be called with any size.
+            unsafe { (malloc.malloc)(1000, 0) }
+        }
+    });
     let longest = [1, 8].map(|apart| {
         // SAFETY: malloc may be called with any size, and every block is freed once.
         unsafe {

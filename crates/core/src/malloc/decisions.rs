@@ -74,8 +74,8 @@ decisions! {
     /// Bytes that a thread's reserve holds, in a heap of which it cannot hold all, before a stack goes back to bits whose
     /// blocks lie close: there they get their order back, and the program its neighbours.
     "reserve.near" reserve_near = 256 << 10, off Some(usize::MAX);
-    /// Bytes of freed runs, up to 16 units each, that each of several threads sets aside for its next large blocks: else they wait
-    /// for each other, and for each other's cache lines.
+    /// Bytes of freed runs, up to 16 units each, and of slabs that others emptied, that each of several threads sets aside for its
+    /// next large blocks and slabs: else they wait for each other, and for each other's cache lines.
     "reserve.runs" reserve_runs = 1 << 20, off Some(0);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
     /// bits, of what is set aside, or else of stacks that nobody used for a while.

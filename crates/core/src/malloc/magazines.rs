@@ -30,7 +30,7 @@ pub struct Magazines {
     batch: [Cell<u8>; CLASSES],
     /// How many the stack in use may hold now: `room` counts down from here. 0 until it is filled for the first time.
     pub(super) granted: [Cell<u16>; CLASSES],
-    /// Where the stack began when [`Magazines::rests`] was asked last, as far as eight bits say so; 0: it never was.
+    /// Where the stack began when it was [looked at](Magazines::look) last, as far as eight bits say so; 0: it never was.
     seen: [Cell<u8>; CLASSES],
     // From here on, what every call touches.
     heads: [Cell<usize>; CLASSES],
@@ -114,11 +114,19 @@ impl Magazines {
         stack
     }
 
-    /// Whether a stack begins with the block with which it began when this was asked last: probably nobody used it meanwhile.
+    /// Whether a stack begins with the block with which it began at the last look: probably nobody used it meanwhile.
     pub(super) fn rests(&self, class: SizeClass) -> bool {
-        // Its number in its slab: answers must not depend on where the heap lies.
-        let place = 0x80 | class.divide(self.first(class).addr() % UNIT) as u8;
-        self.seen.at(class.index()).replace(place) == place
+        self.seen.at(class.index()).get() == self.place(class)
+    }
+
+    /// Looks where a stack begins.
+    pub(super) fn look(&self, class: SizeClass) {
+        self.seen.at(class.index()).set(self.place(class));
+    }
+
+    /// The number of a stack's first block in its slab: answers must not depend on where the heap lies.
+    fn place(&self, class: SizeClass) -> u8 {
+        0x80 | class.divide(self.first(class).addr() % UNIT) as u8
     }
 
     /// How many blocks a stack may hold now.

@@ -16,7 +16,7 @@
 //! purge       returns pages that hold no block, also inside slabs in use
 //! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
 //! walk        every block that a program has; is an address one      census     what a heap holds, counted from outside
-//! limits      what a heap may hold
+//! limits      what a heap may hold                                   aside      whole units that a thread sets aside
 //! room        how much is left, and what the heap then keeps for itself
 //! ```
 //!
@@ -47,6 +47,8 @@ pub use slabs::{inbox, vacancy};
 pub use {block::Chain, slabs::slab};
 
 // Under loom only the lock-free parts exist: loom's atomics cannot be statics or mapped memory.
+#[cfg(not(loom))]
+mod aside;
 #[cfg(not(loom))]
 pub mod cache;
 #[cfg(not(loom))]

@@ -18,9 +18,9 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::misuse::Misuse;
 use super::reserve::depot::HEADER;
-use super::slabs::{CLOSE, SAMPLE, give_list, lie_close};
+use super::slabs::{CLOSE, KEEP_NONE, SAMPLE, give_list, lie_close};
 use super::tag::SHARED;
-use super::units::{UNIT, UnitLayout};
+use super::units::UNIT;
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::{SizeClass, class_of};
@@ -46,7 +46,7 @@ impl<M: Machine> NodeHeap<M> {
         if (!cache.is_metered() || self.is_long(cache, class)) && self.take_spare(cache, class) {
             return;
         }
-        cache.slabs.receive(&self.shared);
+        cache.slabs.receive(&self.shared, &|unit| self.set_aside_unit(cache, unit));
         if let Some(stack) = self.fetch(cache, class) {
             let most = self.stack_len(cache, class);
             return cache.magazines.set(class, stack, most);
@@ -101,7 +101,7 @@ impl<M: Machine> NodeHeap<M> {
         let found = self.registry.with_common(shared, cache, |common| {
             common.take(shared, class, want, chain);
             if chain.len == 0 {
-                common.receive(shared);
+                common.receive(shared, KEEP_NONE);
                 common.take(shared, class, want, chain);
             }
         });
@@ -109,8 +109,7 @@ impl<M: Machine> NodeHeap<M> {
             return;
         }
         // Not under the lock: what idle caches hold may have to go back first.
-        cache.reserve.runs.give_one(&self.shared);
-        let run = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0);
+        let run = self.take_unit(cache);
         self.registry.with_common(shared, cache, |common| {
             match run {
                 Some((region, run)) => {
@@ -118,7 +117,7 @@ impl<M: Machine> NodeHeap<M> {
                     common.cut(region, run, class, SHARED);
                 }
                 // Some of what went back may be of these slabs.
-                None => common.receive(shared),
+                None => common.receive(shared, KEEP_NONE),
             }
             common.take(shared, class, want, chain);
         });
@@ -130,7 +129,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Takes blocks of `class` that are left in slabs that threads share, for one that does not, or not now.
     fn take_left(&self, cache: &Cache, class: SizeClass, want: usize, chain: &mut Chain) {
         self.registry.try_common(self.machine(), cache, |common| {
-            common.receive(&self.shared);
+            common.receive(&self.shared, KEEP_NONE);
             common.take(&self.shared, class, want, chain);
         });
     }
@@ -144,7 +143,7 @@ impl<M: Machine> NodeHeap<M> {
     fn adopt(&self, cache: &Cache, class: SizeClass) -> bool {
         let most = self.shared.decisions().slabs_adopt;
         self.registry.any_idle(self.machine(), cache.home.get(), most, |from| {
-            from.slabs.receive(&self.shared);
+            from.slabs.receive(&self.shared, KEEP_NONE);
             if from.slabs.first(class).is_none() {
                 // Its blocks become bits, and this lists the slabs with these bits.
                 self.stow(from, class);
@@ -158,10 +157,7 @@ impl<M: Machine> NodeHeap<M> {
         if cache.home.get() != Home::ANYWHERE {
             self.look_closely(cache);
         }
-        cache.reserve.runs.give_one(&self.shared);
-        let Some((region, run)) = self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0) else {
-            return false;
-        };
+        let Some((region, run)) = self.take_unit(cache) else { return false };
         cache.note_zero(run, class);
         cache.slabs.cut(region, run, class, 0);
         self.refresh_for(cache, region, run.address);
@@ -324,7 +320,13 @@ impl<M: Machine> NodeHeap<M> {
         let magazines = &cache.magazines;
         // The last slab of a class stays in any case.
         let keeps = |other| cache.slabs.has_several(other) && !magazines.first(other).is_null();
-        let rests = |other| keeps(other).then(|| magazines.rests(other));
+        let rests = |other| {
+            keeps(other).then(|| {
+                let rests = magazines.rests(other);
+                magazines.look(other);
+                rests
+            })
+        };
         let classes = cache.slabs.opened();
         let Some(other) = cache.reserve.next_resting(class, classes, rests) else { return };
         let granted = magazines.granted(other);
@@ -332,7 +334,7 @@ impl<M: Machine> NodeHeap<M> {
         let rest = self.give_step(cache, stack, self.shared.decisions().reserve_words);
         magazines.set(other, rest, granted);
         // What is left has its turn again.
-        magazines.rests(other);
+        magazines.look(other);
         cache.reserve.repaid(other, stack.len.saturating_sub(rest.len), 0);
     }
 
@@ -346,7 +348,7 @@ impl<M: Machine> NodeHeap<M> {
             cache.reserve.empty(&self.shared, Some(&cache.slabs), class);
         }
         cache.reserve.runs.give_all(&self.shared);
-        cache.slabs.receive(&self.shared);
+        cache.slabs.receive(&self.shared, KEEP_NONE);
         cache.slabs.retire_free(&self.shared);
     }
 

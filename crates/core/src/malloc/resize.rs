@@ -4,7 +4,6 @@ use super::block::Block;
 use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::large::{self, Large};
-use super::reserve::Runs;
 use super::tag::LARGE;
 use super::units::region::{Region, Run};
 use super::units::{UNIT, UnitCount, UnitLayout};
@@ -67,24 +66,6 @@ impl<M: Machine> NodeHeap<M> {
         Some(run)
     }
 
-    /// Whether other threads could wait for the lock of the units, too.
-    #[inline(always)]
-    fn is_shared(&self) -> bool {
-        self.registry.threads() > 1
-    }
-
-    /// A run that this thread has set aside.
-    #[inline(never)]
-    fn take_set_aside(&self, cache: &Cache, layout: UnitLayout) -> Option<(&Region, Run)> {
-        if layout.align != UnitCount::ONE || self.here(cache) != cache.home.get() {
-            return None;
-        }
-        let address = cache.reserve.runs.take(layout.len)?;
-        cache.slabs.reuse(layout.len.bytes());
-        let region = self.shared.units.region_of(address)?;
-        Some((region, Run { address, zero: false, fresh: false, used: UnitCount(0) }))
-    }
-
     /// Frees a large block.
     pub(super) fn free_large_block(&self, cache: &Cache, region: &Region, address: usize) {
         if !(self.is_shared() && self.set_aside_run(cache, region, address)) {
@@ -93,23 +74,6 @@ impl<M: Machine> NodeHeap<M> {
             cache.slabs.account(&self.shared, units.bytes());
             self.give_surplus();
         }
-    }
-
-    /// Sets the run of a large block aside, if it is short, of the thread's home, and no limit of the heap's own counts it as used.
-    #[inline(never)]
-    fn set_aside_run(&self, cache: &Cache, region: &Region, address: usize) -> bool {
-        let (shared, units) = (&self.shared, large::units(region, address));
-        if shared.limits.has_own() || region.home() != cache.home.get() {
-            return false;
-        }
-        let kept = shared.units.kept_at_most() / (16 * self.registry.threads());
-        let most = shared.decisions().reserve_runs.min(kept);
-        let Some(place) = cache.reserve.runs.place_for(units, most) else { return false };
-        large::take_back(shared, region, address);
-        Runs::put(place, address, units);
-        // Told to the purger with what else the thread gives back.
-        cache.slabs.given.set(cache.slabs.given.get() + units.bytes());
-        true
     }
 
     /// Resizes a large block to another large size; its address then, 0 when memory is short.

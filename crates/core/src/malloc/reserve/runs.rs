@@ -1,12 +1,12 @@
-//! Freed runs that a thread has set aside: its next large block of that length needs no lock, and lies in memory that is
+//! Freed runs that a thread has set aside: its next large block of that length, or slab, needs no lock, and lies in memory that is
 //! resident.
 //!
 //! ```text
 //! places[0..8]:  address | units      a run each; 0 is none
 //! ```
 //!
-//! Neither the run is touched, nor its tag: its descriptor says that it is no block. The purger takes all of them in each round, and
-//! the thread parts with one for each slab that it cuts: both make them free units.
+//! The run is not touched, and its tag is that of a large block; its descriptor says that it is no block. The purger takes all of
+//! them in each round, and the thread that cuts a slab parts with one if none has a single unit: both make them free units.
 //!
 //! Invariant: only the owner fills a place (the holder of the registry's lock owns a cache without a thread). Whoever empties one
 //! has the run.
@@ -17,7 +17,7 @@ use crate::malloc::shared::Shared;
 use crate::malloc::units::{UNIT, UnitCount};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many runs are set aside at most: a MiB of the shortest, which have two units.
+/// How many runs are set aside at most: a MiB of those of two units.
 const PLACES: usize = 8;
 
 /// See the module. All-zero is empty.

@@ -14,6 +14,12 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+/// Takes the unit of a slab that was just retired, whose address it is told; `false`: it shall be a free unit.
+pub type Keep<'a> = &'a dyn Fn(usize) -> bool;
+
+/// Keeps none.
+pub const KEEP_NONE: Keep = &|_| false;
+
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub const NOTHING_MORE: u16 = 0x8000;
 
@@ -138,14 +144,15 @@ impl Slabs {
     }
 
     /// Lists slabs to which others gave blocks, and retires those that hold no block.
-    pub fn receive<M: Machine>(&self, shared: &Shared<M>) {
+    pub fn receive<M: Machine>(&self, shared: &Shared<M>, keep: Keep) {
         if !self.inbox.is_empty() {
-            self.inbox.take(|slab| self.receive_one(shared, slab));
+            self.inbox.take(|slab| self.receive_one(shared, slab, keep));
         }
     }
 
     /// Acts on one slab that was queued and is in no inbox now.
-    fn receive_one<M: Machine>(&self, shared: &Shared<M>, slab: *mut Slab) {
+    #[inline(never)]
+    fn receive_one<M: Machine>(&self, shared: &Shared<M>, slab: *mut Slab, keep: Keep) {
         // SAFETY: queued slabs cannot be retired, so it is alive.
         let it = unsafe { &*slab };
         let Some(owner) = owner_of(shared, it) else { return };
@@ -163,7 +170,7 @@ impl Slabs {
         let last =
             it.next.get().is_null() && self.first(it.class()).is_some_and(|s| ptr::eq(s, it));
         if found.free == it.blocks() && !(last && shared.decisions().slabs_kept != 0) {
-            self.retire(shared, it);
+            self.retire(shared, it, keep);
         }
     }
 
@@ -172,20 +179,23 @@ impl Slabs {
         let Some(owner) = owner_of(shared, slab) else { return };
         let slab = ptr::from_ref(slab).cast_mut();
         match by {
-            Some(by) if ptr::eq(owner, by) => by.receive_one(shared, slab),
+            Some(by) if ptr::eq(owner, by) => by.receive_one(shared, slab, KEEP_NONE),
             // SAFETY: the announcement made it ours.
             _ => unsafe { owner.inbox.push(slab) },
         }
     }
 
-    /// Gives a listed slab back to the units if all its blocks are free.
-    fn retire<M: Machine>(&self, shared: &Shared<M>, slab: &Slab) {
+    /// Makes a unit of a listed slab again if all its blocks are free.
+    #[inline(never)]
+    fn retire<M: Machine>(&self, shared: &Shared<M>, slab: &Slab, keep: Keep) {
         if !slab.end() {
             return;
         }
         self.unlink(slab);
         shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
-        shared.units.give(&shared.machine, slab.base(), UnitCount::ONE);
+        if !keep(slab.base()) {
+            shared.units.give(&shared.machine, slab.base(), UnitCount::ONE);
+        }
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -198,7 +208,7 @@ impl Slabs {
                 let it = unsafe { &*slab };
                 slab = it.next.get();
                 if it.vacancy.free() == it.blocks() {
-                    self.retire(shared, it);
+                    self.retire(shared, it, KEEP_NONE);
                 }
             }
         }

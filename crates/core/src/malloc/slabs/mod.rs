@@ -32,4 +32,4 @@ pub mod vacancy;
 #[cfg(not(loom))]
 pub use give::{CLOSE, SAMPLE, give_list, give_word, lie_close};
 #[cfg(not(loom))]
-pub use lists::{NOTHING_MORE, Slabs};
+pub use lists::{KEEP_NONE, NOTHING_MORE, Slabs};

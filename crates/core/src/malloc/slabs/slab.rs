@@ -30,8 +30,6 @@ pub struct Slab {
     pub vacancy: Vacancy,
     /// Neighbours in the owner's list of the class.
     pub next: Cell<*mut Slab>,
-    /// See `next`.
-    pub prev: Cell<*mut Slab>,
     news: AtomicPtr<Slab>,
     bits: Cell<*const AtomicU64>,
     base: Cell<usize>,
@@ -47,9 +45,11 @@ pub struct Slab {
     pub careful: Cell<u16>,
     /// Pages in which no block was ever taken, so none can be freed twice.
     pub untaken: PageSet,
-    _room: u16,
-    /// The second cache line: the bits themselves, when these are enough.
+    /// The bits themselves, when these are enough. Those of the first 64 blocks lie in the line of the count: who frees a block
+    /// of 1 KiB or more for another thread fetches no other.
     inline_bits: [AtomicU64; INLINE / 64],
+    /// See `next`.
+    pub prev: Cell<*mut Slab>,
 }
 
 /// Most blocks whose bits fit the descriptor: classes from 128 bytes on.
@@ -57,6 +57,8 @@ const INLINE: usize = 512;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == crate::malloc::units::region::DESCRIPTOR);
+#[cfg(not(loom))]
+const _: () = assert!(core::mem::offset_of!(Slab, inline_bits) == 56);
 
 // SAFETY: `link` is `news`, which only the inbox uses.
 unsafe impl Linked for Slab {
@@ -73,7 +75,6 @@ impl Slab {
         Slab {
             vacancy: Vacancy::new(),
             next: Cell::new(ptr::null_mut()),
-            prev: Cell::new(ptr::null_mut()),
             news: AtomicPtr::new(ptr::null_mut()),
             bits: Cell::new(ptr::null()),
             base: Cell::new(0),
@@ -84,8 +85,8 @@ impl Slab {
             unmarked: PageSet::new(),
             careful: Cell::new(0),
             untaken: PageSet::new(),
-            _room: 0,
             inline_bits: core::array::from_fn(|_| AtomicU64::new(0)),
+            prev: Cell::new(ptr::null_mut()),
         }
     }
 
