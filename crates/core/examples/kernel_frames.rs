@@ -7,8 +7,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use freehold_core::frames::migrate::{Eagerness, Migrator, Owner};
 use freehold_core::frames::{
-    AllocError, Area, Frame, Frames, Fullest, Group, Grouped, Kind, Memory, Request, SetRecord,
-    SetupError, Stats, Zone,
+    AllocError, Area, Frame, Frames, Fullest, Group, Grouped, Kind, Memory, Order, Request,
+    SetRecord, SetupError, Stats, Zone,
 };
 
 /// 64 MiB from 1 MiB on, in banks of 4 MiB: what the boot loader's memory map says, on a small board. The first bank
@@ -76,12 +76,12 @@ struct ReverseMap {
 }
 
 impl Owner for ReverseMap {
-    fn migrate(&mut self, from: Frame, to: Frame, order: u8) -> bool {
+    fn migrate(&mut self, from: Frame, to: Frame, order: Order) -> bool {
         // A kernel would: lock the page, unmap it, copy 2^order frames, map `to` at the same place, flush TLBs;
         // and say no when the page is pinned for a device.
         let mapping = self.owners[from.0 as usize].take();
         self.owners[to.0 as usize] = mapping;
-        self.copied += 1 << order;
+        self.copied += order.frames();
         mapping.is_some()
     }
 }
@@ -111,7 +111,7 @@ impl Machine {
 
     /// A page fault of `mapping`.
     fn fault(&mut self, mapping: Mapping) -> Result<Frame, AllocError> {
-        let wanted = Request::new(0, Kind::Movable);
+        let wanted = Request::new(Order::FRAME, Kind::Movable);
         let mut got = self.frames.alloc(wanted, &mut ());
         // Sets that the task is emptying serve nobody; it gives them back when memory is short.
         while got.is_err() && self.task.relieve(&mut self.frames, &mut ()) {
@@ -128,7 +128,7 @@ impl Machine {
             let Some(mapping) = self.map.owners[at] else { continue };
             if mapping.space == space && !keep(mapping.page) {
                 self.map.owners[at] = None;
-                let freed = self.frames.free(Frame(at as u32), 0, &mut ());
+                let freed = self.frames.free(Frame(at as u32), Order::FRAME, &mut ());
                 assert_eq!(freed, Ok(()), "the reverse map knows every block");
             }
         }
@@ -149,7 +149,7 @@ fn main() {
     };
     // The kernel's own pages: never moved, all in the first bank, which is shared and stays on.
     for _ in 0..200 {
-        let page = machine.frames.alloc(Request::new(0, Kind::Unmovable), &mut ());
+        let page = machine.frames.alloc(Request::new(Order::FRAME, Kind::Unmovable), &mut ());
         assert!(page.is_ok(), "memory is empty");
     }
     for page in 0..8_000 {

@@ -18,7 +18,7 @@
 //! [`time`] with one caller a thread (16 GiB of frames, `Init::FreeAll`, `Classing::simple` with as many cores as threads).
 
 use freehold_core::frames::{
-    Frame, Frames, Kind, POLICIES, Policy, Request, Visitor, Zone, dispatch,
+    Frame, Frames, Kind, Order, POLICIES, Policy, Request, Visitor, Zone, dispatch,
 };
 use freehold_sim::banks::Metadata;
 use std::hint::black_box;
@@ -29,7 +29,7 @@ use std::time::Instant;
 /// 16 GiB.
 pub const FRAMES: u32 = 4 << 20;
 /// 4 KiB and 2 MiB.
-pub const ORDERS: [u8; 2] = [0, 9];
+pub const ORDERS: [Order; 2] = [Order::FRAME, Order::PAGE_BLOCK];
 /// See above.
 pub const WORKLOADS: [&str; 3] = ["bulk", "repeat", "random"];
 /// Pairs of the repeat workload.
@@ -38,9 +38,9 @@ const PAIRS: usize = 400_000;
 /// One thread's way to an allocator.
 pub trait Caller: Send {
     /// A block, if there is one.
-    fn alloc(&mut self, order: u8) -> Option<u32>;
+    fn alloc(&mut self, order: Order) -> Option<u32>;
     /// Takes it back.
-    fn free(&mut self, frame: u32, order: u8);
+    fn free(&mut self, frame: u32, order: Order);
 }
 
 /// Nanoseconds of one kind of call: their sum, or each of them.
@@ -79,12 +79,12 @@ impl Times {
 fn work(
     caller: &mut impl Caller,
     workload: &str,
-    order: u8,
+    order: Order,
     threads: usize,
     clock: bool,
     start: &Barrier,
 ) -> [Times; 2] {
-    let count = (FRAMES / 2) as usize >> order;
+    let count = (FRAMES / 2 / order.frames()) as usize;
     let count = count / threads.max(1);
     let mut held = Vec::with_capacity(count);
     start.wait();
@@ -125,7 +125,7 @@ pub fn time<C: Caller>(
     name: &str,
     shown: usize,
     workload: &str,
-    order: u8,
+    order: Order,
     callers: &mut [C],
 ) {
     let threads = callers.len();
@@ -184,22 +184,22 @@ impl<T> Spin<T> {
 }
 
 impl<P: Policy> Caller for &mut Frames<'_, P> {
-    fn alloc(&mut self, order: u8) -> Option<u32> {
+    fn alloc(&mut self, order: Order) -> Option<u32> {
         let got = Frames::alloc(self, Request::new(order, Kind::Movable), &mut ());
         got.ok().map(|frame| frame.0)
     }
 
-    fn free(&mut self, frame: u32, order: u8) {
+    fn free(&mut self, frame: u32, order: Order) {
         let _ = black_box(Frames::free(self, Frame(frame), order, &mut ()));
     }
 }
 
 impl<P: Policy> Caller for &Spin<Frames<'_, P>> {
-    fn alloc(&mut self, order: u8) -> Option<u32> {
+    fn alloc(&mut self, order: Order) -> Option<u32> {
         self.with(|mut frames| Caller::alloc(&mut frames, order))
     }
 
-    fn free(&mut self, frame: u32, order: u8) {
+    fn free(&mut self, frame: u32, order: Order) {
         self.with(|mut frames| Caller::free(&mut frames, frame, order));
     }
 }
@@ -208,7 +208,7 @@ struct Ours {
     round: u32,
     name: &'static str,
     workload: &'static str,
-    order: u8,
+    order: Order,
 }
 
 impl Visitor for Ours {
@@ -228,7 +228,7 @@ impl Visitor for Ours {
 }
 
 /// One policy of ours.
-pub fn ours(round: u32, name: &'static str, workload: &'static str, order: u8) {
+pub fn ours(round: u32, name: &'static str, workload: &'static str, order: Order) {
     dispatch(name, Ours { round, name, workload, order });
 }
 

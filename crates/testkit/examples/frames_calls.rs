@@ -4,7 +4,7 @@
 //! order. Any other name of a workload allocates and does nothing more, so that a caller can take off what
 //! making the zone costs. Prints how many calls were made beyond that.
 
-use freehold_core::frames::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
+use freehold_core::frames::{Frame, Frames, Kind, Order, Policy, Request, Visitor, Zone, dispatch};
 use freehold_testkit::FrameMemory;
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ const PAIRS: usize = 1 << 18;
 
 struct Calls<'a> {
     workload: &'a str,
-    order: u8,
+    order: Order,
 }
 
 impl Calls<'_> {
@@ -45,7 +45,7 @@ impl Visitor for Calls<'_> {
         let zone = Zone::new(Frame(0), FRAMES, 1 << 16);
         let mut memory = FrameMemory::new(Frames::<P>::needs(&zone).expect("a plain zone"));
         let mut frames = Frames::<P>::new(zone, memory.lend()).expect("what it needs");
-        let count = (FRAMES as usize / 2) >> self.order;
+        let count = FRAMES as usize / 2 / self.order.frames() as usize;
         let mut order: Vec<u32> = (0..count as u32).collect();
         if self.workload == "random" {
             shuffle(&mut order);
@@ -85,7 +85,7 @@ fn main() {
     let [policy, workload, order] = arguments.as_slice() else {
         return eprintln!("frames_calls POLICY WORKLOAD ORDER");
     };
-    let order = order.parse().expect("an order");
+    let order = order.parse().ok().and_then(Order::new).expect("an order");
     let calls = dispatch(policy, Calls { workload, order }).expect("a registered policy");
     println!("{calls}");
 }

@@ -3,7 +3,7 @@
 use crate::frame_programs::{FrameOp, FrameProgram};
 use freehold_core::frames::migrate::{self, Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::{
-    AllocError, Area, Class, Frame, Frames, FreeError, Group, Kind, Link, MAX_ORDER, Memory, Needs,
+    AllocError, Area, Class, Frame, Frames, FreeError, Group, Kind, Link, Memory, Needs, Order,
     Policy, Request, SetId, SetRecord, SetState, Zone,
 };
 
@@ -49,7 +49,7 @@ impl FrameMemory {
 struct Held {
     id: u64,
     frame: Frame,
-    order: u8,
+    order: Order,
     kind: Kind,
 }
 
@@ -64,9 +64,9 @@ struct Contents {
 }
 
 impl Contents {
-    fn at(&mut self, frame: Frame, order: u8) -> &mut [(u64, u32)] {
+    fn at(&mut self, frame: Frame, order: Order) -> &mut [(u64, u32)] {
         let from = (frame.0 - self.first) as usize;
-        &mut self.words[from..from + (1 << order)]
+        &mut self.words[from..from + order.frames() as usize]
     }
 
     fn write(&mut self, held: Held) -> Result<(), String> {
@@ -86,7 +86,7 @@ impl Contents {
 }
 
 impl Owner for Contents {
-    fn migrate(&mut self, from: Frame, to: Frame, order: u8) -> bool {
+    fn migrate(&mut self, from: Frame, to: Frame, order: Order) -> bool {
         self.copies += 1;
         if self.refuse != 0 && self.copies.is_multiple_of(self.refuse.into()) {
             return false;
@@ -198,7 +198,6 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
         }
         match self.frames.alloc(wanted, &mut ()) {
             Ok(frame) => self.accept(frame, wanted, &before),
-            Err(AllocError::Order(order)) if order > MAX_ORDER => Ok(()),
             Err(AllocError::Exhausted) if !self.could_serve(wanted) => Ok(()),
             Err(error) => Err(format!("{wanted:?} failed though a block exists: {error}")),
         }
@@ -215,7 +214,7 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
         if before[set.index()] == SetState::Isolated {
             return Err(format!("{frame:?} was handed out of {set:?}, which is isolated"));
         }
-        if !frame.0.is_multiple_of(1 << order) {
+        if !frame.0.is_multiple_of(order.frames()) {
             return Err(format!("{frame:?} is not aligned to order {order}"));
         }
         if self.frames.used(frame) != Some((order, kind)) {
@@ -263,17 +262,20 @@ impl<'m, P: Policy> ShadowFrames<'m, P> {
     fn misuse(&mut self, how: u8, n: u32) -> Result<(), String> {
         let held = self.nth(n);
         let (frame, order) = match (how, held) {
-            (0, Some(held)) => (held.frame, held.order + 1),
-            (1, Some(held)) if held.order > 0 => (held.frame, held.order - 1),
-            (2, Some(held)) if held.order > 0 => (Frame(held.frame.0 + 1), 0),
-            (3, _) => (Frame(self.zone.first.0.wrapping_sub(1)), 0),
-            (4, _) => (Frame(self.zone.end()), 0),
+            (0, Some(Held { frame, order, .. })) => (frame, order.double()),
+            (1, Some(Held { frame, order, .. })) => (frame, order.half()),
+            (2, Some(held)) if held.order > Order::FRAME => {
+                (Frame(held.frame.0 + 1), Some(Order::FRAME))
+            }
+            (3, _) => (Frame(self.zone.first.0.wrapping_sub(1)), Some(Order::FRAME)),
+            (4, _) => (Frame(self.zone.end()), Some(Order::FRAME)),
             (5, Some(held)) => {
                 self.free(held)?;
-                (held.frame, held.order)
+                (held.frame, Some(held.order))
             }
             _ => return Ok(()),
         };
+        let Some(order) = order else { return Ok(()) };
         let free = self.frames.stats().free;
         match self.frames.free(frame, order, &mut ()) {
             Ok(()) => Err(format!("the free of {frame:?}, order {order}, was not refused")),

@@ -4,8 +4,8 @@ use freehold_blocks::probe::{Probe, Step};
 use freehold_core::frames::migrate::{Eagerness, Lasting, Migrator, Owner};
 use freehold_core::frames::{Adaptive, AdaptivePaper, Admits, BankList, Buddy, Fullest};
 use freehold_core::frames::{
-    AllocError, Frame, Frames, FreeError, Kind, MOST_STEPS, POLICIES, Policy, Request, Role,
-    SetError, SetId, SetupError, Visitor, Zone, Zones, dispatch,
+    Frame, Frames, FreeError, Kind, MOST_STEPS, Order, POLICIES, Policy, Request, Role, SetError,
+    SetId, SetupError, Visitor, Zone, Zones, dispatch,
 };
 use freehold_testkit::frame_programs::{FrameOp, FrameProgram};
 use freehold_testkit::{FrameMemory, hunt_frames, run_frames};
@@ -79,8 +79,12 @@ impl Probe for Count {
     }
 }
 
-const PAGE: Request = Request::new(0, Kind::Movable);
-const KERNEL_PAGE: Request = Request::new(0, Kind::Unmovable);
+const fn order(log2: u8) -> Order {
+    Order::new(log2).expect("an order")
+}
+
+const PAGE: Request = Request::new(Order::FRAME, Kind::Movable);
+const KERNEL_PAGE: Request = Request::new(Order::FRAME, Kind::Unmovable);
 
 fn steps<T>(call: impl FnOnce(&mut Count) -> T) -> (u32, T) {
     let mut count = Count::default();
@@ -96,7 +100,7 @@ fn take_over<P: Policy>() -> u32 {
     let mut frames = Frames::<P>::new(zone, memory.lend()).unwrap();
     while frames.alloc(PAGE, &mut ()).is_ok() {}
     for frame in (1 << 16..2 << 16).step_by(2) {
-        frames.free(Frame(frame), 0, &mut ()).unwrap();
+        frames.free(Frame(frame), Order::FRAME, &mut ()).unwrap();
     }
     let (steps, frame) = steps(|probe| frames.alloc(KERNEL_PAGE, probe));
     assert_eq!(frames.set_of(frame.unwrap()), Some(SetId(1)));
@@ -122,9 +126,9 @@ fn take_over_for_a_run<P: Policy>() {
     while frames.alloc(PAGE, &mut ()).is_ok() {}
     let singles = (1 << 10..2 << 10).step_by(2);
     for frame in singles.chain(2 << 10..(2 << 10) + 16) {
-        frames.free(Frame(frame), 0, &mut ()).unwrap();
+        frames.free(Frame(frame), Order::FRAME, &mut ()).unwrap();
     }
-    let frame = frames.alloc(Request { order: 4, ..KERNEL_PAGE }, &mut ());
+    let frame = frames.alloc(Request { order: order(4), ..KERNEL_PAGE }, &mut ());
     assert_eq!(frames.set_of(frame.unwrap()), Some(SetId(2)));
     frames.check().unwrap();
 }
@@ -148,7 +152,7 @@ fn longest_call<P: Policy>() -> u32 {
             random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let bits = random >> 33;
         let kind = Kind::ALL[(bits % 23 / 8) as usize];
-        let order = (bits >> 8).trailing_zeros().min(10) as u8;
+        let order = Order::new((bits >> 8).trailing_zeros() as u8).unwrap_or(Order::MAX);
         let taken = if bits % 100 < 54 {
             let (taken, got) = steps(|probe| frames.alloc(Request::new(order, kind), probe));
             live.extend(got.ok().map(|frame| (frame, order)));
@@ -185,7 +189,7 @@ fn random_frees<P: Policy>() -> u32 {
         random =
             random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let frame = held.swap_remove((random >> 33) as usize % held.len());
-        let (taken, done) = steps(|probe| frames.free(frame, 0, probe));
+        let (taken, done) = steps(|probe| frames.free(frame, Order::FRAME, probe));
         done.unwrap();
         sum += taken;
     }
@@ -207,14 +211,16 @@ fn wrong_calls_are_values() {
     let zone = Zone::new(Frame(4096), 3 << 16, 1 << 16);
     let mut memory = FrameMemory::new(Frames::<Fullest>::needs(&zone).unwrap());
     let mut frames = Frames::<Fullest>::new(zone, memory.lend()).unwrap();
-    assert_eq!(frames.alloc(Request::new(11, Kind::Movable), &mut ()), Err(AllocError::Order(11)));
-    let block = frames.alloc(Request::new(3, Kind::Movable), &mut ()).unwrap();
+    let block = frames.alloc(Request::new(order(3), Kind::Movable), &mut ()).unwrap();
     let inside = Frame(block.0 + 1);
-    assert_eq!(frames.free(inside, 0, &mut ()), Err(FreeError::Inside(inside)));
-    assert_eq!(frames.free(block, 2, &mut ()), Err(FreeError::Order(block, 3)));
-    assert_eq!(frames.free(Frame(4095), 0, &mut ()), Err(FreeError::Foreign(Frame(4095))));
-    assert_eq!(frames.free(block, 3, &mut ()), Ok(()));
-    assert!(frames.free(block, 3, &mut ()).is_err(), "freed twice");
+    assert_eq!(frames.free(inside, Order::FRAME, &mut ()), Err(FreeError::Inside(inside)));
+    assert_eq!(frames.free(block, order(2), &mut ()), Err(FreeError::Order(block, order(3))));
+    assert_eq!(
+        frames.free(Frame(4095), Order::FRAME, &mut ()),
+        Err(FreeError::Foreign(Frame(4095)))
+    );
+    assert_eq!(frames.free(block, order(3), &mut ()), Ok(()));
+    assert!(frames.free(block, order(3), &mut ()).is_err(), "freed twice");
     assert_eq!(frames.isolate(SetId(0), &mut ()), Err(SetError::Shared(SetId(0))));
     assert_eq!(frames.isolate(SetId(9), &mut ()), Err(SetError::Unknown(SetId(9))));
     frames.check().unwrap();
@@ -251,8 +257,8 @@ fn zones_serve_the_near_node_first_and_devices_last() {
         (last, frame) = (zone, got);
     }
     assert_eq!(last, 0, "the devices' zone comes last");
-    assert_eq!(machine.free(frame, 0, &mut ()), Ok(()));
-    assert!(machine.free(frame, 0, &mut ()).is_err());
+    assert_eq!(machine.free(frame, Order::FRAME, &mut ()), Ok(()));
+    assert!(machine.free(frame, Order::FRAME, &mut ()).is_err());
     // The bank that both first zones lie in stays on for both.
     assert!(machine.zones()[0].set(SetId(0)).unwrap().shared);
     assert!(machine.zones()[1].set(SetId(0)).unwrap().shared);
@@ -291,7 +297,7 @@ fn a_page_comes_from_the_other_node_before_a_bank_is_switched_on() {
 struct Nobody;
 
 impl Owner for Nobody {
-    fn migrate(&mut self, _: Frame, _: Frame, _: u8) -> bool {
+    fn migrate(&mut self, _: Frame, _: Frame, _: Order) -> bool {
         true
     }
 }
@@ -325,7 +331,7 @@ fn a_set_is_emptied_only_if_the_slack_stays_free() {
             task.poll(second * 1_000, true, frames, &mut Nobody, &mut ()).offlined
         };
         for (_, &frame) in held.iter().enumerate().filter(|(nth, _)| nth % 4 != 0) {
-            frames.free(frame, 0, &mut ()).unwrap();
+            frames.free(frame, Order::FRAME, &mut ()).unwrap();
         }
         let frames_off: u64 = (0..30).map(|second| poll(second, &mut frames)).sum();
         assert_eq!(frames_off, u64::from(empties) << 10, "{slack}, {elsewhere} elsewhere");
@@ -345,7 +351,7 @@ fn a_full_set_is_emptied_where_that_costs_at_most_half_of_what_may_be_copied() {
             Eagerness { fuller_part, per_thousand_freed, slack: 0, ..Eagerness::of(1 << 10) };
         let mut task = Migrator::new(Eagerness { rest_ms: 1_000, ..eagerness });
         for &frame in held.iter().filter(|frame| frame.0 % 8 < 3) {
-            frames.free(frame, 0, &mut ()).unwrap();
+            frames.free(frame, Order::FRAME, &mut ()).unwrap();
         }
         let polls = (1..30)
             .map(|second| task.poll(second * 1_000, true, &mut frames, &mut Nobody, &mut ()));
@@ -374,7 +380,7 @@ fn room_that_a_program_left_a_moment_ago_is_not_moved_into() {
             if second == 15 {
                 for (nth, &frame) in held.iter().enumerate() {
                     if nth % 4 != 0 {
-                        frames.free(frame, 0, &mut ()).unwrap();
+                        frames.free(frame, Order::FRAME, &mut ()).unwrap();
                     }
                 }
             }

@@ -6,6 +6,7 @@
 
 use super::listed::Listed;
 use super::memory::SetRecord;
+use super::order::Order;
 use super::policy::{Picked, Policy, free_of, wake};
 use super::pooled::{class_of, home};
 use super::pools::{KERNEL, USER};
@@ -34,12 +35,12 @@ impl AdaptivePaper {
     }
 
     /// The user bank with most free pages that has the order.
-    fn emptiest<Q: Probe>(table: &Table<'_>, order: u8, probe: &mut Q) -> Option<SetId> {
+    fn emptiest<Q: Probe>(table: &Table<'_>, order: Order, probe: &mut Q) -> Option<SetId> {
         let mut best: Option<(u32, SetId)> = None;
         for (index, bank) in table.sets.iter().enumerate() {
             probe.step(Step::Inspect);
             let able = bank.usable() && usize::from(bank.pool) == USER && !bank.has(SetRecord::CMA);
-            let more = best.is_none_or(|(free, _)| bank.free > free) && bank.free >> order > 0;
+            let more = best.is_none_or(|(free, _)| bank.free > free) && bank.free >= order.frames();
             if able && more && Self::block_in(table, SetId(index as u16), order).is_some() {
                 best = Some((bank.free, SetId(index as u16)));
             }
@@ -48,7 +49,7 @@ impl AdaptivePaper {
     }
 
     /// Any free block of at least that order in a set. O(blocks of the set).
-    fn block_in(table: &Table<'_>, set: SetId, order: u8) -> Option<u32> {
+    fn block_in(table: &Table<'_>, set: SetId, order: Order) -> Option<u32> {
         (0..table.width()).find_map(|nth| {
             let (mut at, end) = table.bank_range(set, nth);
             while at < end {
@@ -61,7 +62,11 @@ impl AdaptivePaper {
         })
     }
 
-    fn kernel<Q: Probe>(table: &mut Table<'_>, order: u8, probe: &mut Q) -> Option<Picked<Listed>> {
+    fn kernel<Q: Probe>(
+        table: &mut Table<'_>,
+        order: Order,
+        probe: &mut Q,
+    ) -> Option<Picked<Listed>> {
         if let Some(at) = table.smallest(KERNEL, order, probe) {
             return Some((at, KERNEL));
         }

@@ -4,8 +4,9 @@
 //! error and leaves the lists as they were.
 
 use super::memory::{Memory, SetRecord};
+use super::order::Order;
 use super::policy::Policy;
-use super::request::{Class, Frame, Kind, MAX_ORDER, Request, SetId};
+use super::request::{Class, Frame, Kind, Request, SetId};
 use super::store::{Begins, Store};
 use super::table::Table;
 use super::zone::{Needs, SetupError, Zone};
@@ -26,8 +27,6 @@ pub struct Frames<'m, P: Policy> {
 pub enum AllocError {
     /// No block of that order in any bank that may serve this kind.
     Exhausted,
-    /// Orders go to [`MAX_ORDER`].
-    Order(u8),
 }
 
 /// A free that was refused. Nothing has changed.
@@ -40,7 +39,7 @@ pub enum FreeError {
     /// No block begins there: it is inside one, used or free.
     Inside(Frame),
     /// The block has another order.
-    Order(Frame, u8),
+    Order(Frame, Order),
 }
 
 /// A bank set that cannot do what was asked. Nothing has changed.
@@ -115,7 +114,6 @@ impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AllocError::Exhausted => f.write_str("no block of that order is left"),
-            AllocError::Order(order) => write!(f, "order {order}: 0 to {MAX_ORDER} is possible"),
         }
     }
 }
@@ -180,12 +178,9 @@ impl<'m, P: Policy> Frames<'m, P> {
     /// A block, owned by the caller until freed. A set that is off is switched on when no other serves.
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`]: then nothing has changed. Or the order is out of range.
+    /// [`AllocError::Exhausted`]: then nothing has changed.
     #[inline]
     pub fn alloc<Q: Probe>(&mut self, wanted: Request, probe: &mut Q) -> Result<Frame, AllocError> {
-        if wanted.order > MAX_ORDER {
-            return Err(AllocError::Order(wanted.order));
-        }
         let picked =
             self.policy.pick(&mut self.table, wanted, probe).ok_or(AllocError::Exhausted)?;
         Ok(self.hand_out(picked, wanted, probe))
@@ -201,9 +196,6 @@ impl<'m, P: Policy> Frames<'m, P> {
         wanted: Request,
         probe: &mut Q,
     ) -> Result<Frame, AllocError> {
-        if wanted.order > MAX_ORDER {
-            return Err(AllocError::Order(wanted.order));
-        }
         let picked = self.policy.pick_awake(&mut self.table, wanted, probe);
         Ok(self.hand_out(picked.ok_or(AllocError::Exhausted)?, wanted, probe))
     }
@@ -218,9 +210,6 @@ impl<'m, P: Policy> Frames<'m, P> {
         wanted: Request,
         probe: &mut Q,
     ) -> Result<Frame, AllocError> {
-        if wanted.order > MAX_ORDER {
-            return Err(AllocError::Order(wanted.order));
-        }
         let picked =
             self.policy.refuge(&mut self.table, wanted, probe).ok_or(AllocError::Exhausted)?;
         Ok(self.hand_out(picked, wanted, probe))
@@ -247,7 +236,7 @@ impl<'m, P: Policy> Frames<'m, P> {
     pub fn free<Q: Probe>(
         &mut self,
         frame: Frame,
-        order: u8,
+        order: Order,
         probe: &mut Q,
     ) -> Result<(), FreeError> {
         let at = self.table.local(frame).ok_or(FreeError::Foreign(frame))?;
@@ -402,7 +391,7 @@ impl<'m, P: Policy> Frames<'m, P> {
     }
 
     /// The order and kind of the used block that begins at `frame`, if one does.
-    pub fn used(&self, frame: Frame) -> Option<(u8, Kind)> {
+    pub fn used(&self, frame: Frame) -> Option<(Order, Kind)> {
         match self.table.begins(self.table.local(frame)?) {
             Begins::Used(order, kind) => Some((order, kind)),
             _ => None,
@@ -410,7 +399,7 @@ impl<'m, P: Policy> Frames<'m, P> {
     }
 
     /// Every block in the order of addresses: (first frame, order, kind when used). O(blocks).
-    pub fn for_each_block(&self, mut visit: impl FnMut(Frame, u8, Option<Kind>)) {
+    pub fn for_each_block(&self, mut visit: impl FnMut(Frame, Order, Option<Kind>)) {
         let end = self.table.zone().banks() * self.table.zone().bank_frames;
         let mut at = 0;
         while at < end {

@@ -5,8 +5,9 @@
 
 use super::buddy::RAIDS;
 use super::listed::Listed;
+use super::order::Order;
 use super::policy::Picked;
-use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
+use super::request::{Kind, Request, SetId};
 use freehold_blocks::probe::{Probe, Step};
 
 pub(super) type Table<'m> = super::table::Table<'m, Listed>;
@@ -49,14 +50,15 @@ pub fn pick<Q: Probe>(
     if let Some(at) = table.smallest(own, wanted.order, probe) {
         return Some((at, own));
     }
-    let least = if depth == Depth::Own { wanted.order.max(PAGE_BLOCK_ORDER) } else { wanted.order };
-    for order in (least..=MAX_ORDER).rev() {
+    let least =
+        if depth == Depth::Own { wanted.order.max(Order::PAGE_BLOCK) } else { wanted.order };
+    for order in least.and_longer().rev() {
         for &victim in RAIDS[wanted.kind as usize] {
             let area = area_of(set, victim);
             probe.step(Step::Index);
             if let Some(at) = table.first(area, order) {
                 let fixed = victim == Kind::Cma || wanted.kind == Kind::Cma;
-                if order < PAGE_BLOCK_ORDER || fixed {
+                if order < Order::PAGE_BLOCK || fixed {
                     return Some((at, area));
                 }
                 table.retag(at, order, wanted.kind);
@@ -69,6 +71,6 @@ pub fn pick<Q: Probe>(
 
 /// Whether the set has a block of at least that order that the kind may use.
 pub fn serves(table: &Table<'_>, set: SetId, wanted: Request) -> bool {
-    let has = |kind: Kind| table.areas[area_of(set, kind)].orders >> wanted.order != 0;
+    let has = |kind: Kind| table.areas[area_of(set, kind)].orders.has_from(wanted.order);
     has(wanted.kind) || RAIDS[wanted.kind as usize].iter().copied().any(has)
 }

@@ -7,8 +7,9 @@
 use super::bank_area::{self, Depth, Table, area_of};
 use super::listed::Listed;
 use super::memory::SetRecord;
+use super::order::{ORDERS, Order, Orders};
 use super::policy::{Picked, Policy, wake};
-use super::request::{Class, Kind, ORDERS, PAGE_BLOCK_ORDER, Request, SetId};
+use super::request::{Class, Kind, Request, SetId};
 use super::set_bits::SetBits;
 use super::store::Changed;
 use super::zone::MAX_SETS;
@@ -53,13 +54,13 @@ impl<const BITS: bool> BankArray<BITS> {
 
     /// The set that a scan would find, by words of 64 sets.
     fn first<Q: Probe>(&self, wanted: Request, depth: Depth, probe: &mut Q) -> Option<SetId> {
-        let least = usize::from(wanted.order);
-        let raided = if depth == Depth::Own { least.max(PAGE_BLOCK_ORDER.into()) } else { least };
+        let least = wanted.order;
+        let raided = if depth == Depth::Own { least.max(Order::PAGE_BLOCK) } else { least };
         let words = usize::from(self.sets).div_ceil(64);
         let mut word = |word: usize| {
             probe.step(Step::Index);
-            let or = |kind: Kind, least: usize| {
-                self.with[kind as usize][least..]
+            let or = |kind: Kind, least: Order| {
+                self.with[kind as usize][least.index()..]
                     .iter()
                     .fold(0, |bits, with| bits | with.word(word))
             };
@@ -84,11 +85,11 @@ impl<const BITS: bool> BankArray<BITS> {
         }
         let usable = table.sets[set.index()].usable();
         for kind in Kind::ALL {
-            let orders = if usable { table.areas[area_of(set, kind)].orders } else { 0 };
-            for (order, with) in self.with[kind as usize].iter_mut().enumerate() {
-                match orders >> order & 1 {
-                    1 => with.insert(set),
-                    _ => with.remove(set),
+            let orders = if usable { table.areas[area_of(set, kind)].orders } else { Orders::NONE };
+            for (order, with) in Order::all().zip(&mut self.with[kind as usize]) {
+                match orders.has(order) {
+                    true => with.insert(set),
+                    false => with.remove(set),
                 }
             }
         }
@@ -163,10 +164,10 @@ impl<const BITS: bool> Policy for BankArray<BITS> {
         for (index, bank) in table.sets.iter().enumerate().filter(|_| BITS) {
             let set = SetId(index as u16);
             for kind in Kind::ALL {
-                for order in 0..ORDERS {
-                    let has = table.areas[area_of(set, kind)].orders >> order & 1 == 1;
+                for order in Order::all() {
+                    let has = table.areas[area_of(set, kind)].orders.has(order);
                     let expected = !bank.has(SetRecord::ISOLATED | SetRecord::OFFLINE) && has;
-                    let found = self.with[kind as usize][order].contains(set);
+                    let found = self.with[kind as usize][order.index()].contains(set);
                     let what = "a bit says whether the set has blocks of the kind and order";
                     Broken::unless_equal(what, index as u64, expected.into(), found.into())?;
                 }

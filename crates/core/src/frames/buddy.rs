@@ -7,8 +7,9 @@
 
 use super::listed::Listed;
 use super::memory::SetRecord;
+use super::order::Order;
 use super::policy::{Picked, Policy, wake};
-use super::request::{Kind, MAX_ORDER, PAGE_BLOCK_ORDER, Request, SetId};
+use super::request::{Kind, Request, SetId};
 use super::store::{Begins, Changed};
 use freehold_blocks::probe::{Probe, Step};
 
@@ -16,6 +17,9 @@ type Table<'m> = super::table::Table<'m, Listed>;
 
 /// The area of sets that are isolated or off: searched by nobody. The kinds' own areas have their numbers.
 const ISOLATE: usize = 4;
+
+/// Smaller blocks are raided alone: half of the order of a page block.
+const ALONE: Order = Order::of(Order::PAGE_BLOCK.log2() / 2);
 
 /// Whom a kind raids, in this order (`fallbacks` in Linux's `mm/page_alloc.c`). Movable requests may use CMA.
 pub(super) const RAIDS: [&[Kind]; 4] = [
@@ -46,7 +50,7 @@ impl<const CLAIM: bool> Buddy<CLAIM> {
         wanted: Request,
         probe: &mut Q,
     ) -> Option<Picked<Listed>> {
-        for order in (wanted.order..=MAX_ORDER).rev() {
+        for order in wanted.order.and_longer().rev() {
             for &victim in RAIDS[wanted.kind as usize] {
                 probe.step(Step::Index);
                 let Some(at) = table.first(victim as usize, order) else { continue };
@@ -86,29 +90,35 @@ impl<const CLAIM: bool> Buddy<CLAIM> {
 pub(super) fn take_over<Q: Probe>(
     table: &mut Table<'_>,
     at: u32,
-    order: u8,
+    order: Order,
     kind: Kind,
     victim: Kind,
     probe: &mut Q,
 ) -> Picked<Listed> {
-    if order >= PAGE_BLOCK_ORDER {
+    if order >= Order::PAGE_BLOCK {
         table.retag(at, order, kind);
         return (at, kind as usize);
     }
     // Small blocks are raided alone, unless for caches of inodes, which come in bursts.
-    if order < PAGE_BLOCK_ORDER / 2 && kind != Kind::Reclaimable {
+    if order < ALONE && kind != Kind::Reclaimable {
         return (at, victim as usize);
     }
     let moved = table.move_free(page_block_of(at), |_, _| kind as usize, probe);
-    if moved >= 1 << (PAGE_BLOCK_ORDER - 1) {
-        table.retag(at, PAGE_BLOCK_ORDER, kind);
+    if moved >= Order::PAGE_BLOCK.frames() / 2 {
+        table.retag(at, Order::PAGE_BLOCK, kind);
     }
     (at, kind as usize)
 }
 
 /// The rule since 6.x: the page block changes sides if at least half of it is free.
-fn claim<Q: Probe>(table: &mut Table<'_>, at: u32, order: u8, kind: Kind, probe: &mut Q) -> bool {
-    if order >= PAGE_BLOCK_ORDER {
+fn claim<Q: Probe>(
+    table: &mut Table<'_>,
+    at: u32,
+    order: Order,
+    kind: Kind,
+    probe: &mut Q,
+) -> bool {
+    if order >= Order::PAGE_BLOCK {
         table.retag(at, order, kind);
         return true;
     }
@@ -117,21 +127,22 @@ fn claim<Q: Probe>(table: &mut Table<'_>, at: u32, order: u8, kind: Kind, probe:
     while block < range.1 {
         probe.step(Step::Inspect);
         if let Begins::Free(order) = table.begins(block) {
-            free += 1 << order;
+            free += order.frames();
         }
         block = table.after(block);
     }
-    if free < 1 << (PAGE_BLOCK_ORDER - 1) {
+    if free < Order::PAGE_BLOCK.frames() / 2 {
         return false;
     }
-    table.retag(at, PAGE_BLOCK_ORDER, kind);
+    table.retag(at, Order::PAGE_BLOCK, kind);
     table.move_free(range, |_, _| kind as usize, probe);
     true
 }
 
 fn page_block_of(at: u32) -> (u32, u32) {
-    let first = at >> PAGE_BLOCK_ORDER << PAGE_BLOCK_ORDER;
-    (first, first + (1 << PAGE_BLOCK_ORDER))
+    let frames = Order::PAGE_BLOCK.frames();
+    let first = at / frames * frames;
+    (first, first + frames)
 }
 
 impl<const CLAIM: bool> Policy for Buddy<CLAIM> {

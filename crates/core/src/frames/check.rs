@@ -2,8 +2,9 @@
 
 use super::allocator::Frames;
 use super::memory::SetRecord;
+use super::order::Order;
 use super::policy::Policy;
-use super::request::{Class, MAX_ORDER, SetId};
+use super::request::{Class, SetId};
 use super::store::{Begins, Store};
 use freehold_blocks::check::Broken;
 
@@ -96,10 +97,10 @@ impl<P: Policy> Frames<'_, P> {
         Ok(found)
     }
 
-    fn check_free(&self, at: u32, order: u8) -> Result<(), Broken> {
+    fn check_free(&self, at: u32, order: Order) -> Result<(), Broken> {
         Broken::unless(aligned(at, order), "blocks are aligned", at.into())?;
-        let twin = at ^ 1 << order;
-        let merged = order == MAX_ORDER
+        let twin = at ^ order.frames();
+        let merged = order == Order::MAX
             || self.table.begins(twin) != Begins::Free(order)
             || !self.table.may_merge(at, twin);
         Broken::unless(merged, "no two free twins", at.into())
@@ -111,6 +112,6 @@ impl<P: Policy> Frames<'_, P> {
     }
 }
 
-const fn aligned(at: u32, order: u8) -> bool {
-    at & ((1 << order) - 1) == 0
+const fn aligned(at: u32, order: Order) -> bool {
+    at.is_multiple_of(order.frames())
 }

@@ -5,6 +5,7 @@
 use super::bits::{self, Run};
 use super::lists::Linked;
 use super::memory::Link;
+use super::order::Order;
 use super::request::{Class, Kind, SetId};
 use super::store::Begins;
 
@@ -79,14 +80,14 @@ impl Group {
     pub(super) fn begins(&self, at: u32, most: u8) -> Begins {
         if self.begins >> at & 1 == 1 {
             let length = self.length(self.begins & !(1 << at), at);
-            return Begins::Used(length.trailing_zeros() as u8, self.kind(at));
+            return Begins::Used(Order::of(length.trailing_zeros() as u8), self.kind(at));
         }
         if self.free >> at & 1 == 0 {
             return Begins::Tail;
         }
         let order = bits::around(self.free, at, 0, most);
         let first = at & ((1 << order) - 1) == 0;
-        if first { Begins::Free(order) } else { Begins::Tail }
+        if first { Begins::Free(Order::of(order)) } else { Begins::Tail }
     }
 
     /// Whether nothing begins in it, and it is no hole: all of it is a block's, or a part of a larger one's.

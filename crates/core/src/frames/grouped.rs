@@ -26,7 +26,8 @@ use super::bits::{self, Run, UNITS, WHOLE};
 use super::group::Group;
 use super::lists;
 use super::memory::Area;
-use super::request::{Kind, MAX_ORDER, ORDERS, PAGE_BLOCK_ORDER, SetId};
+use super::order::Order;
+use super::request::{Kind, SetId};
 use super::store::{Begins, Given, Lengths, Store, present};
 use super::table::Table;
 use super::zone::Zone;
@@ -85,6 +86,12 @@ trait Level {
     fn has_grown(group: &Group, bit: u32, order: u8) -> bool {
         let longer = group.listed;
         order >= longer || longer <= Self::LONGEST && bits::is_free(group.free, bit, longer)
+    }
+
+    /// The order of a block of two to that power units.
+    #[inline(always)]
+    fn order(units_log2: u8) -> Order {
+        Order::of(units_log2 + Self::UNIT)
     }
 
     #[inline(always)]
@@ -164,7 +171,7 @@ enum High {}
 
 impl Level for High {
     const UNIT: u8 = WHOLE;
-    const TOP: u8 = MAX_ORDER - WHOLE;
+    const TOP: u8 = Order::MAX.log2() - WHOLE;
     const LONGEST: u8 = Self::TOP;
 
     #[inline(always)]
@@ -201,7 +208,7 @@ impl Level for High {
     /// 2 MiB where they lie lowest, the rest where they break the least.
     #[inline(always)]
     fn pick(group: &Group, order: u8) -> (Run, bool) {
-        const HUGE: u8 = PAGE_BLOCK_ORDER - WHOLE;
+        const HUGE: u8 = Order::PAGE_BLOCK.log2() - WHOLE;
         match order {
             HUGE => bits::lowest::<HUGE>(group.free, group.listed - 1, Self::TOP, group.fuse),
             _ => Self::pick_smallest(group, order),
@@ -222,7 +229,7 @@ impl Table<'_, Grouped> {
         let (groups, areas) = L::all_mut(self);
         let group = groups.at_mut(nth as usize);
         let (was, area) = (core::mem::replace(&mut group.listed, listed), group.set.into());
-        let [from, to] = [was, listed].map(|listed| Some(listed.checked_sub(1)? + L::UNIT));
+        let [from, to] = [was, listed].map(|listed| Some(L::order(listed.checked_sub(1)?)));
         lists::change(groups, areas, nth, (area, from, to), probe)
     }
 
@@ -353,7 +360,7 @@ impl Table<'_, Grouped> {
             let there = places.map(|bit| (bit, first + (bit << WHOLE)));
             let fuse = there
                 .filter(|&(_, at)| High::nth(self, at) == nth)
-                .filter(|&(_, at)| self.may_merge(at, at + (1 << PAGE_BLOCK_ORDER)))
+                .filter(|&(_, at)| self.may_merge(at, at + Order::PAGE_BLOCK.frames()))
                 .fold(0, |fuse, (bit, _)| fuse | 1 << bit);
             self.high[nth as usize].fuse = fuse;
         }
@@ -383,11 +390,11 @@ impl Table<'_, Grouped> {
 
     fn check_lists<L: Level>(&self, keeps: impl Fn(u32, usize) -> bool) -> Result<u64, Broken> {
         let mut blocks = 0;
-        let orders = usize::from(L::UNIT)..usize::from(L::UNIT + L::TOP + 1).min(ORDERS);
+        let orders = (0..=L::TOP).map(L::order);
         lists::check(L::all(self), self.areas, orders, |nth, area, order| {
             let group = &L::all(self)[nth as usize];
             let at = L::frame(self, nth) + ((group.free.trailing_zeros()) << L::UNIT);
-            let right = group.listed == order - L::UNIT + 1;
+            let right = group.listed == order.log2() - L::UNIT + 1;
             Broken::unless(right, "a list holds what is free of its order", at.into())?;
             let what = "a free block is in its policy's area";
             Broken::unless(keeps(at, area) && area == usize::from(group.set), what, at.into())?;
@@ -428,8 +435,8 @@ impl Store for Grouped {
         }
         let high = table.group::<High>(at);
         match high.begins(High::bit(at), High::most(high, High::bit(at))) {
-            Begins::Free(order) => Begins::Free(order + WHOLE),
-            Begins::Used(order, kind) => Begins::Used(order + WHOLE, kind),
+            Begins::Free(order) => Begins::Free(High::order(order.log2())),
+            Begins::Used(order, kind) => Begins::Used(High::order(order.log2()), kind),
             other => other,
         }
     }
@@ -439,10 +446,10 @@ impl Store for Grouped {
         set
     }
 
-    fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize) {
+    fn put(table: &mut Table<'_, Self>, at: u32, order: Order, area: usize) {
         debug_assert_eq!(area, table.set_of(at).index());
-        match order.checked_sub(WHOLE) {
-            None => table.add::<Low, _>(at, order, &mut ()),
+        match order.log2().checked_sub(WHOLE) {
+            None => table.add::<Low, _>(at, order.log2(), &mut ()),
             Some(order) => table.add::<High, _>(at, order, &mut ()),
         };
     }
@@ -451,14 +458,15 @@ impl Store for Grouped {
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
         set: SetId,
-        (order, kind): (u8, Kind),
+        (order, kind): (Order, Kind),
         probe: &mut Q,
     ) -> (u32, bool) {
         probe.step(Step::Index);
         let lists = table.areas.at(set.index());
-        let list = order + (lists.orders >> order).trailing_zeros() as u8;
-        let head = *lists.heads.at(usize::from(list));
+        let list = lists.orders.smallest_from(order).unwrap_or_else(|| broken());
+        let head = *lists.heads.at(list.index());
         let nth = head.checked_sub(1).unwrap_or_else(|| broken());
+        let (order, list) = (order.log2(), list.log2());
         if order >= WHOLE {
             table.take_of::<High, Q>(nth, (order - WHOLE, kind), probe)
         } else if list < WHOLE {
@@ -472,12 +480,12 @@ impl Store for Grouped {
     fn give<Q: Probe>(
         table: &mut Table<'_, Self>,
         at: u32,
-        order: u8,
+        order: Order,
         _: impl FnOnce(&Table<'_, Self>, u32) -> usize,
         probe: &mut Q,
     ) -> Option<Given> {
-        match order.checked_sub(WHOLE) {
-            None => table.free_of::<Low, Q>(at, order, probe),
+        match order.log2().checked_sub(WHOLE) {
+            None => table.free_of::<Low, Q>(at, order.log2(), probe),
             Some(_) if !at.is_multiple_of(GROUP_FRAMES) => None,
             Some(order) => table.free_of::<High, Q>(at, order, probe),
         }

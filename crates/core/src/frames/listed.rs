@@ -4,7 +4,8 @@
 //! it lies. A merge touches the links of three blocks, which is three cache misses on a large machine.
 
 use super::lists;
-use super::request::{Kind, MAX_ORDER, ORDERS, SetId};
+use super::order::Order;
+use super::request::{Kind, SetId};
 use super::store::{Begins, Given, Lengths, Store, Tag};
 use super::table::Table;
 use super::zone::Zone;
@@ -18,7 +19,7 @@ pub struct Listed;
 
 impl Table<'_, Listed> {
     #[inline]
-    fn push<P: Probe>(&mut self, at: u32, order: u8, area: usize, probe: &mut P) {
+    fn push<P: Probe>(&mut self, at: u32, order: Order, area: usize, probe: &mut P) {
         lists::push(self.links, self.areas, at, (area, order), probe);
         self.tags[at as usize] = Tag::free(order);
     }
@@ -31,19 +32,20 @@ impl Table<'_, Listed> {
 
     /// The first block of an area's list of that order, if it has any.
     #[inline]
-    pub(super) fn first(&self, area: usize, order: u8) -> Option<u32> {
-        self.areas[area].heads[usize::from(order)].checked_sub(1)
+    pub(super) fn first(&self, area: usize, order: Order) -> Option<u32> {
+        self.areas[area].heads[order.index()].checked_sub(1)
     }
 
     /// The smallest block of an area that holds `order`.
     #[inline(always)]
-    pub(super) fn smallest<P: Probe>(&self, area: usize, order: u8, probe: &mut P) -> Option<u32> {
+    pub(super) fn smallest<P: Probe>(
+        &self,
+        area: usize,
+        order: Order,
+        probe: &mut P,
+    ) -> Option<u32> {
         probe.step(Step::Index);
-        let orders = self.areas.at(area).orders >> order;
-        if orders == 0 {
-            return None;
-        }
-        self.first(area, order + orders.trailing_zeros() as u8)
+        self.first(area, self.areas.at(area).orders.smallest_from(order)?)
     }
 
     /// Moves every free block between two frames, ends of page blocks, into the lists of another area; says how many frames
@@ -62,7 +64,7 @@ impl Table<'_, Listed> {
                 self.remove(at, probe);
                 let area = area(self, at);
                 self.push(at, order, area, probe);
-                moved += 1 << order;
+                moved += order.frames();
             }
             at = next;
         }
@@ -102,7 +104,7 @@ impl Store for Listed {
         table.set_of(at)
     }
 
-    fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize) {
+    fn put(table: &mut Table<'_, Self>, at: u32, order: Order, area: usize) {
         table.push(at, order, area, &mut ());
     }
 
@@ -110,15 +112,17 @@ impl Store for Listed {
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
         (at, rest): (u32, usize),
-        (order, kind): (u8, Kind),
+        (order, kind): (Order, Kind),
         probe: &mut Q,
     ) -> (u32, bool) {
+        let order = order.known();
         let mut have = table.tags[at as usize] & 15;
         table.remove(at, probe);
-        while have > order {
+        while have > order.log2() {
             have -= 1;
             probe.step(Step::Split);
-            table.push(at + (1 << have), have, rest, probe);
+            let half = Order::of(have);
+            table.push(at + half.frames(), half, rest, probe);
         }
         table.tags[at as usize] = Tag::used(order, kind);
         (at, true)
@@ -128,10 +132,11 @@ impl Store for Listed {
     fn give<Q: Probe>(
         table: &mut Table<'_, Self>,
         at: u32,
-        order: u8,
+        order: Order,
         area: impl FnOnce(&Table<'_, Self>, u32) -> usize,
         probe: &mut Q,
     ) -> Option<Given> {
+        let order = order.known();
         let kind = match Self::begins(table, at) {
             Begins::Used(has, kind) if has == order => kind,
             _ => return None,
@@ -140,16 +145,16 @@ impl Store for Listed {
         lists::touch(table.links, at, probe);
         table.tags[at as usize] = 0;
         let (mut at, mut order) = (at, order);
-        while order < MAX_ORDER {
-            let twin = at ^ 1 << order;
+        while let Some(double) = order.double() {
+            let twin = at ^ order.frames();
             lists::touch(table.links, twin, probe);
             if table.tags[twin as usize] != Tag::free(order) || !table.may_merge(at, twin) {
                 break;
             }
             probe.step(Step::Merge);
             table.remove(twin, probe);
-            at &= !(1 << order);
-            order += 1;
+            at &= !order.frames();
+            order = double;
         }
         let area = area(table, at);
         table.push(at, order, area, probe);
@@ -158,7 +163,7 @@ impl Store for Listed {
 
     fn check(table: &Table<'_, Self>, keeps: impl Fn(u32, usize) -> bool) -> Result<u64, Broken> {
         let mut listed = 0;
-        lists::check(&*table.links, table.areas, 0..ORDERS, |block, area, order| {
+        lists::check(&*table.links, table.areas, Order::all(), |block, area, order| {
             let free = table.begins(block) == Begins::Free(order);
             Broken::unless(free, "a list holds free blocks of its order", block.into())?;
             let what = "a free block is in its policy's area";

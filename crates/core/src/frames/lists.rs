@@ -3,9 +3,8 @@
 //! An entry leaves its list without anybody knowing which that is: the first one's `prev` says it.
 
 use super::memory::{Area, Link};
-use super::request::ORDERS;
+use super::order::Order;
 use crate::row::Row;
-use core::ops::Range;
 use freehold_blocks::check::Broken;
 use freehold_blocks::probe::{Probe, Step};
 
@@ -47,15 +46,15 @@ pub fn push<L: Linked + ?Sized, P: Probe>(
     all: &mut L,
     areas: &mut [Area],
     nth: u32,
-    (area, order): (usize, u8),
+    (area, order): (usize, Order),
     probe: &mut P,
 ) {
     probe.step(Step::Index);
     touch(all, nth, probe);
     let lists = &mut areas[area];
-    let old = core::mem::replace(&mut lists.heads[usize::from(order)], nth + 1);
-    lists.orders |= 1 << order;
-    let prev = Link::FIRST | (area as u32) << 4 | u32::from(order);
+    let old = core::mem::replace(&mut lists.heads[order.index()], nth + 1);
+    lists.orders.insert(order);
+    let prev = Link::FIRST | (area as u32) << 4 | u32::from(order.log2());
     *all.link_mut(nth) = Link { next: old, prev };
     if old != 0 {
         touch(all, old - 1, probe);
@@ -73,11 +72,7 @@ pub fn remove<L: Linked + ?Sized, P: Probe>(
 ) {
     take_out(all, nth, probe, |prev, next| {
         let lists = &mut areas[((prev & !Link::FIRST) >> 4) as usize];
-        let order = (prev & 15) as usize;
-        lists.heads[order % ORDERS] = next;
-        if next == 0 {
-            lists.orders &= !(1 << order);
-        }
+        set_head(lists, Order::of((prev & 15) as u8), next);
     });
 }
 
@@ -88,12 +83,12 @@ pub fn change<L: Linked + ?Sized, P: Probe>(
     all: &mut L,
     areas: &mut [Area],
     nth: u32,
-    (area, from, to): (usize, Option<u8>, Option<u8>),
+    (area, from, to): (usize, Option<Order>, Option<Order>),
     probe: &mut P,
 ) -> bool {
     let held = areas.at(area).orders;
     if let Some(order) = from {
-        take_out(all, nth, probe, |_, next| set_head(areas.at_mut(area), order.into(), next));
+        take_out(all, nth, probe, |_, next| set_head(areas.at_mut(area), order, next));
     }
     if let Some(order) = to {
         push(all, areas, nth, (area, order), probe);
@@ -102,10 +97,10 @@ pub fn change<L: Linked + ?Sized, P: Probe>(
 }
 
 #[inline(always)]
-fn set_head(lists: &mut Area, order: usize, next: u32) {
-    *lists.heads.at_mut(order) = next;
+fn set_head(lists: &mut Area, order: Order, next: u32) {
+    *lists.heads.at_mut(order.index()) = next;
     if next == 0 {
-        lists.orders &= !(1 << order);
+        lists.orders.remove(order);
     }
 }
 
@@ -137,22 +132,22 @@ fn take_out<L: Linked + ?Sized, P: Probe>(
 pub fn check<L: Linked + ?Sized>(
     all: &L,
     areas: &[Area],
-    orders: Range<usize>,
-    mut visit: impl FnMut(u32, usize, u8) -> Result<(), Broken>,
+    orders: impl Iterator<Item = Order> + Clone,
+    mut visit: impl FnMut(u32, usize, Order) -> Result<(), Broken>,
 ) -> Result<(), Broken> {
     for (area, lists) in areas.iter().enumerate() {
         for order in orders.clone() {
-            let first = lists.heads[order];
-            let mask = lists.orders >> order & 1 == 1;
+            let first = lists.heads[order.index()];
+            let mask = lists.orders.has(order);
             let what = "a mask says which lists hold any";
             Broken::unless(mask == (first != 0), what, area as u64)?;
-            let mut prev = Link::FIRST | (area as u32) << 4 | order as u32;
+            let mut prev = Link::FIRST | (area as u32) << 4 | u32::from(order.log2());
             let mut at = first;
             while let Some(nth) = at.checked_sub(1) {
                 let link = all.link(nth);
                 let what = "links of a list lead back";
                 Broken::unless_equal(what, nth.into(), prev.into(), link.prev.into())?;
-                visit(nth, area, order as u8)?;
+                visit(nth, area, order)?;
                 (prev, at) = (at, link.next);
             }
         }

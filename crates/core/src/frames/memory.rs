@@ -1,7 +1,7 @@
 //! What a caller hands in: plain slices, for instance statics of a kernel. All-zero is valid.
 
 use super::group::Group;
-use super::request::ORDERS;
+use super::order::{ORDERS, Orders};
 
 /// The neighbours of an entry (a free block by its first frame, or a group) in its list.
 ///
@@ -25,13 +25,13 @@ impl Link {
 pub struct Area {
     /// The first of each list, as its number + 1; 0 when empty.
     pub(super) heads: [u32; ORDERS],
-    /// Bit `o`: the list of order `o` is not empty.
-    pub(super) orders: u16,
+    /// Which of them are not empty.
+    pub(super) orders: Orders,
 }
 
 impl Area {
     /// For statics.
-    pub const EMPTY: Area = Area { heads: [0; ORDERS], orders: 0 };
+    pub const EMPTY: Area = Area { heads: [0; ORDERS], orders: Orders::NONE };
 }
 
 /// What is known of a bank set.

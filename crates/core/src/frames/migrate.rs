@@ -16,6 +16,7 @@
 use super::allocator::{Frames, SetState};
 use super::lasting::{Flow, Watch};
 use super::memory::SetRecord;
+use super::order::Order;
 use super::policy::Policy;
 use super::request::{Class, Frame, Kind, Request, SetId};
 use super::store::Begins;
@@ -28,12 +29,12 @@ pub use super::lasting::Lasting;
 pub trait Owner {
     /// Copies the block of `order` from `from` to `to` and from now on uses `to`. `false` when it cannot: then
     /// it goes on using `from`, and nothing has changed.
-    fn migrate(&mut self, from: Frame, to: Frame, order: u8) -> bool;
+    fn migrate(&mut self, from: Frame, to: Frame, order: Order) -> bool;
 }
 
 /// Which set is emptied first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
+pub enum First {
     /// The one with the fewest pages.
     Emptiest,
     /// The one with the lowest number, as with Panwar's array of banks: he names this as its fault.
@@ -44,7 +45,7 @@ pub enum Order {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eagerness {
     /// Which set first.
-    pub order: Order,
+    pub first: First,
     /// Sets with more used frames than this stay, in thousandths of a set.
     pub most_used: u32,
     /// But where emptying a fuller set costs at most one part in so many of what may be copied for what was freed, it goes,
@@ -73,7 +74,7 @@ impl Eagerness {
     /// The defaults for sets of that many frames: half full at most, half a set of slack, a second to a minute.
     pub const fn of(set_frames: u32) -> Eagerness {
         Eagerness {
-            order: Order::Emptiest,
+            first: First::Emptiest,
             most_used: 500,
             fuller_part: 0,
             slack: set_frames / 2,
@@ -258,10 +259,10 @@ impl Migrator {
             let room =
                 Eagerness { slack, ..self.eagerness }.has_room(frames.room(Some(set)), needed);
             let fits = room && u64::from(pending + used) * 1_000 <= self.earned;
-            let done = match (fits, self.eagerness.order) {
+            let done = match (fits, self.eagerness.first) {
                 (true, _) => frames.isolate(set, probe).is_err(),
-                (false, Order::Emptiest) => true,
-                (false, Order::Lowest) => continue,
+                (false, First::Emptiest) => true,
+                (false, First::Lowest) => continue,
             };
             if done {
                 break;
@@ -287,9 +288,9 @@ impl Migrator {
                 && self.pays(used.into())
         };
         let mut all = frames.table.sets.iter().enumerate().filter(worth);
-        let found = match self.eagerness.order {
-            Order::Emptiest => all.max_by_key(|(index, bank)| Eagerness::rank(bank.free, *index)),
-            Order::Lowest => all.find(|(index, _)| *index >= from),
+        let found = match self.eagerness.first {
+            First::Emptiest => all.max_by_key(|(index, bank)| Eagerness::rank(bank.free, *index)),
+            First::Lowest => all.find(|(index, _)| *index >= from),
         };
         found.map(|(index, _)| SetId(index as u16))
     }
@@ -373,17 +374,18 @@ impl Migrator {
             while at < end && !frames.table.sets[set.index()].is_vacant() {
                 let next = frames.table.after(at);
                 if let Begins::Used(order, kind) = frames.table.begins(at) {
-                    if self.tokens < 1 << order {
+                    let len = u64::from(order.frames());
+                    if self.tokens < len {
                         return Emptied::NoBudget;
                     }
                     let from = frames.table.global(at);
                     if !move_block(frames, from, order, kind, owner, pass, probe) {
                         return Emptied::Stuck;
                     }
-                    self.tokens -= 1 << order;
-                    self.copied += 1 << order;
-                    self.earned = self.earned.saturating_sub(1_000 << order);
-                    frames.table.sets[set.index()].moved += 1 << order;
+                    self.tokens -= len;
+                    self.copied += len;
+                    self.earned = self.earned.saturating_sub(1_000 * len);
+                    frames.table.sets[set.index()].moved += order.frames();
                 }
                 at = next;
             }
@@ -408,7 +410,7 @@ fn leaving<P: Policy>(frames: &Frames<'_, P>) -> impl Iterator<Item = SetId> {
 fn move_block<P: Policy, Q: Probe>(
     frames: &mut Frames<'_, P>,
     from: Frame,
-    order: u8,
+    order: Order,
     kind: Kind,
     owner: &mut impl Owner,
     pass: &mut Pass,
@@ -417,7 +419,7 @@ fn move_block<P: Policy, Q: Probe>(
     let Ok(to) = frames.refuge(Request::new(order, kind), probe) else { return false };
     for _ in 0..RETRIES {
         if owner.migrate(from, to, order) {
-            pass.copied += 1 << order;
+            pass.copied += u64::from(order.frames());
             return frames.free(from, order, probe).is_ok();
         }
         pass.refused += 1;

@@ -1,7 +1,7 @@
 //! Page frames of a machine: which frames a request gets, and which banks stay empty.
 //!
 //! ```text
-//!   request    orders, kinds, classes              who asks
+//!   request    kinds, classes                      order     how long a block is
 //!   zone       a range of frames in banks          bank_set  which banks go on and off together
 //!   memory     what the caller hands in            zones     which zone of a machine serves
 //!   allocator  alloc, free, isolate, off, on       check     whether it all agrees
@@ -49,6 +49,7 @@ mod listed;
 mod lists;
 mod memory;
 pub mod migrate;
+mod order;
 mod policy;
 mod pooled;
 mod pools;
@@ -71,11 +72,10 @@ pub use group::Group;
 pub use grouped::Grouped;
 pub use listed::Listed;
 pub use memory::{Area, Link, Memory, SetRecord};
+pub use order::{ORDERS, Order};
 pub use policy::{POLICIES, Picked, Policy, Visitor, dispatch};
 pub use pools::MOST_STEPS;
-pub use request::{
-    Class, Frame, Kind, Lifetime, MAX_ORDER, ORDERS, PAGE_BLOCK_ORDER, Request, SetId,
-};
+pub use request::{Class, Frame, Kind, Lifetime, Request, SetId};
 pub use store::{Begins, Store};
 pub use table::Table;
 pub use zone::{MAX_SETS, Needs, SetupError, Zone};

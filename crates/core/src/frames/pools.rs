@@ -22,9 +22,10 @@
 //! other sets are linked nowhere.
 
 use super::memory::{Beside, SetRecord};
+use super::order::{ORDERS, Order, Orders};
 use super::policy::{free_of, wake};
 use super::pooled::Table;
-use super::request::{Class, ORDERS, Request, SetId};
+use super::request::{Class, Request, SetId};
 use super::store::Changed;
 use crate::row::Row;
 use freehold_blocks::probe::{Probe, Step};
@@ -63,7 +64,7 @@ struct Pool {
     /// Which buckets hold sets: bit `b + 1` of bucket `b`, as sets count them.
     filled: u64,
     /// Which of these lists hold any.
-    orders: u16,
+    orders: Orders,
     /// Usable sets that belong to it.
     sets: u16,
     /// The hot one, + 1.
@@ -75,7 +76,7 @@ impl Pool {
         by_largest: [0; ORDERS],
         buckets: [0; BUCKETS as usize],
         filled: 0,
-        orders: 0,
+        orders: Orders::NONE,
         sets: 0,
         hot: 0,
     };
@@ -175,8 +176,7 @@ impl Pools {
     /// The order of a set's largest free block, + 1; 0 when it has none.
     #[inline]
     fn largest(table: &Table<'_>, set: SetId) -> u8 {
-        let orders = u32::from(table.areas.at(set.index()).orders);
-        (orders << 1 | 1).ilog2() as u8
+        table.areas.at(set.index()).orders.largest_and_one()
     }
 
     /// The pool's hot set is one like the others from here on.
@@ -216,10 +216,10 @@ impl Pools {
     fn link(&mut self, sets: &mut [SetRecord], pool: usize, set: SetId, linked: u8) {
         let bank = &mut sets[set.index()];
         bank.linked = linked;
-        let Some(order) = linked.checked_sub(1) else { return };
-        let head = &mut self.pools[pool].by_largest[usize::from(order)];
+        let Some(order) = linked.checked_sub(1).map(Order::of) else { return };
+        let head = &mut self.pools[pool].by_largest[order.index()];
         let old = core::mem::replace(head, set.0 + 1);
-        self.pools[pool].orders |= 1 << order;
+        self.pools[pool].orders.insert(order);
         bank.by_largest = Beside { next: old, prev: 0 };
         if old != 0 {
             sets[usize::from(old) - 1].by_largest.prev = set.0 + 1;
@@ -230,17 +230,18 @@ impl Pools {
     fn unlink(&mut self, sets: &mut [SetRecord], pool: usize, set: SetId) {
         let bank = &mut sets[set.index()];
         let Beside { next, prev } = bank.by_largest;
-        let Some(order) = core::mem::take(&mut bank.linked).checked_sub(1) else { return };
+        let linked = core::mem::take(&mut bank.linked);
+        let Some(order) = linked.checked_sub(1).map(Order::of) else { return };
         let pool = &mut self.pools[pool];
         match prev {
-            0 => pool.by_largest[usize::from(order)] = next,
+            0 => pool.by_largest[order.index()] = next,
             prev => sets[usize::from(prev) - 1].by_largest.next = next,
         }
         if next != 0 {
             sets[usize::from(next) - 1].by_largest.prev = prev;
         }
-        if pool.by_largest[usize::from(order)] == 0 {
-            pool.orders &= !(1 << order);
+        if pool.by_largest[order.index()] == 0 {
+            pool.orders.remove(order);
         }
     }
 
@@ -341,7 +342,7 @@ impl Pools {
         &self,
         table: &Table<'_>,
         pool: usize,
-        order: u8,
+        order: Order,
         probe: &mut Q,
     ) -> Option<SetId> {
         probe.step(Step::Index);
@@ -356,7 +357,7 @@ impl Pools {
         &mut self,
         table: &mut Table<'_>,
         pool: usize,
-        order: u8,
+        order: Order,
         choice: Choice,
         probe: &mut Q,
     ) -> Option<SetId> {
@@ -373,24 +374,19 @@ impl Pools {
         &mut self,
         table: &mut Table<'_>,
         pool: usize,
-        order: u8,
+        order: Order,
         choice: Choice,
         probe: &mut Q,
     ) -> Option<SetId> {
         self.cool(table, pool, probe);
-        let orders = self.pools[pool].orders >> order;
-        if orders == 0 {
-            return None;
-        }
+        let smallest = self.pools[pool].orders.smallest_from(order)?;
         let by_fill = match choice {
             Choice::Recent => None,
             Choice::Fullest => self.by_fill(table, pool, order, false, probe),
             Choice::Emptiest => self.by_fill(table, pool, order, true, probe),
         };
-        let found = by_fill.or_else(|| {
-            let found = usize::from(order) + orders.trailing_zeros() as usize;
-            self.pools[pool].by_largest[found].checked_sub(1).map(SetId)
-        });
+        let found = by_fill
+            .or_else(|| self.pools[pool].by_largest[smallest.index()].checked_sub(1).map(SetId));
         if let Some(set) = found
             && choice != Choice::Emptiest
         {
@@ -404,7 +400,7 @@ impl Pools {
         &self,
         table: &Table<'_>,
         pool: usize,
-        order: u8,
+        order: Order,
         emptiest: bool,
         probe: &mut Q,
     ) -> Option<SetId> {
@@ -417,7 +413,7 @@ impl Pools {
             let mut at = pool.buckets[bucket as usize - 1];
             while let Some(set) = at.checked_sub(1) {
                 probe.step(Step::Inspect);
-                if table.areas[usize::from(set)].orders >> order != 0 {
+                if table.areas[usize::from(set)].orders.has_from(order) {
                     return Some(SetId(set));
                 }
                 tries -= 1;
@@ -435,14 +431,14 @@ impl Pools {
     pub fn emptiest_for_kernel<Q: Probe>(
         &mut self,
         table: &mut Table<'_>,
-        order: u8,
+        order: Order,
         probe: &mut Q,
     ) -> Option<SetId> {
         let found =
             [USER, BRIEF].map(|pool| self.find(table, pool, order, Choice::Emptiest, probe));
         let fits = |set: SetId| {
             let bank = &table.sets[set.index()];
-            table.areas[set.index()].orders >> order != 0 && !bank.has(SetRecord::CMA)
+            table.areas[set.index()].orders.has_from(order) && !bank.has(SetRecord::CMA)
         };
         let found = found.into_iter().flatten().filter(|&set| fits(set));
         let most = found.max_by_key(|set| table.sets[set.index()].free);
@@ -536,6 +532,6 @@ impl Pools {
 
 /// Whether a set has a block of at least that order.
 #[inline(always)]
-fn serves(table: &Table<'_>, set: SetId, order: u8) -> bool {
-    table.areas.at(set.index()).orders >> order != 0
+fn serves(table: &Table<'_>, set: SetId, order: Order) -> bool {
+    table.areas.at(set.index()).orders.has_from(order)
 }

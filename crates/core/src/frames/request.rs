@@ -1,13 +1,7 @@
-//! What is asked for: orders, kinds, classes, how long.
+//! What is asked for: how much, kinds, classes, how long.
 
+use super::order::Order;
 use core::fmt;
-
-/// The largest order: a block of 1,024 frames, 4 MiB.
-pub const MAX_ORDER: u8 = 10;
-/// How many orders there are.
-pub const ORDERS: usize = MAX_ORDER as usize + 1;
-/// `log2` of the frames of a page block, the grain at which Linux groups kinds: 512 frames, 2 MiB.
-pub const PAGE_BLOCK_ORDER: u8 = 9;
 
 /// A page frame by its number: address / 4 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,8 +85,8 @@ pub enum Lifetime {
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// log2 of the frames, 0 to [`MAX_ORDER`].
-    pub order: u8,
+    /// How much.
+    pub order: Order,
     /// Of what kind.
     pub kind: Kind,
     /// For how long.
@@ -101,7 +95,7 @@ pub struct Request {
 
 impl Request {
     /// A block of `order` and `kind` for nobody knows how long.
-    pub const fn new(order: u8, kind: Kind) -> Request {
+    pub const fn new(order: Order, kind: Kind) -> Request {
         Request { order, kind, lifetime: Lifetime::Long }
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 use super::memory::SetRecord;
+use super::order::Order;
 use super::request::{Class, Frame, Kind, SetId};
 use super::table::Table;
 use super::zone::Zone;
@@ -18,9 +19,9 @@ pub enum Begins {
     /// Nothing: the frame lies inside a block.
     Tail,
     /// A free block of that order.
-    Free(u8),
+    Free(Order),
     /// A used block.
-    Used(u8, Kind),
+    Used(Order, Kind),
     /// Not a frame of this zone.
     Hole,
 }
@@ -35,22 +36,22 @@ impl Tag {
 
     /// A free block.
     #[inline]
-    pub const fn free(order: u8) -> u8 {
-        Self::FREE | order
+    pub const fn free(order: Order) -> u8 {
+        Self::FREE | order.log2()
     }
 
     /// A used one.
     #[inline]
-    pub const fn used(order: u8, kind: Kind) -> u8 {
-        Self::USED | (kind as u8) << 4 | order
+    pub const fn used(order: Order, kind: Kind) -> u8 {
+        Self::USED | (kind as u8) << 4 | order.log2()
     }
 
     /// Read back.
     #[inline]
     pub const fn read(tag: u8) -> Begins {
         match tag & Self::STATE {
-            Self::FREE => Begins::Free(tag & 15),
-            Self::USED => Begins::Used(tag & 15, Kind::from_bits(tag >> 4)),
+            Self::FREE => Begins::Free(Order::of(tag & 15)),
+            Self::USED => Begins::Used(Order::of(tag & 15), Kind::from_bits(tag >> 4)),
             _ => Begins::Tail,
         }
     }
@@ -120,7 +121,7 @@ pub trait Store: Sized + Send + 'static {
     fn begins(table: &Table<'_, Self>, at: u32) -> Begins;
 
     /// A free block that was never used and has no free twin.
-    fn put(table: &mut Table<'_, Self>, at: u32, order: u8, area: usize);
+    fn put(table: &mut Table<'_, Self>, at: u32, order: Order, area: usize);
 
     /// The set of what was picked.
     fn set_of(table: &Table<'_, Self>, picked: Self::Picked) -> SetId;
@@ -129,7 +130,7 @@ pub trait Store: Sized + Send + 'static {
     fn take<Q: Probe>(
         table: &mut Table<'_, Self>,
         picked: Self::Picked,
-        wanted: (u8, Kind),
+        wanted: (Order, Kind),
         probe: &mut Q,
     ) -> (u32, bool);
 
@@ -138,7 +139,7 @@ pub trait Store: Sized + Send + 'static {
     fn give<Q: Probe>(
         table: &mut Table<'_, Self>,
         at: u32,
-        order: u8,
+        order: Order,
         area: impl FnOnce(&Table<'_, Self>, u32) -> usize,
         probe: &mut Q,
     ) -> Option<Given>;

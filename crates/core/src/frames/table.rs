@@ -10,7 +10,8 @@
 use super::bank_set::Interleave;
 use super::group::Group;
 use super::memory::{Area, Link, Memory, SetRecord};
-use super::request::{Class, Frame, Kind, MAX_ORDER, PAGE_BLOCK_ORDER, SetId};
+use super::order::Order;
+use super::request::{Class, Frame, Kind, SetId};
 use super::set_bits::SetBits;
 use super::store::{Begins, Changed, Lengths, Store, present};
 use super::zone::{Needs, SetupError, Zone};
@@ -46,7 +47,7 @@ pub struct Table<'m, S> {
 impl<'m, S: Store> Table<'m, S> {
     pub(super) fn needs(zone: &Zone, areas: usize) -> Needs {
         let frames = zone.banks() as usize * zone.bank_frames as usize;
-        let page_blocks = frames >> PAGE_BLOCK_ORDER;
+        let page_blocks = frames / Order::PAGE_BLOCK.frames() as usize;
         let Lengths { frames, low, high } = S::needs(zone);
         Needs { frames, groups: low + high, page_blocks, areas, sets: zone.sets() }
     }
@@ -97,11 +98,11 @@ impl<'m, S: Store> Table<'m, S> {
     /// Page blocks and sets as the zone says.
     fn describe(&mut self) {
         if let Some((cma, frames)) = self.zone.cma {
-            let from = (cma.0 - self.base()) >> PAGE_BLOCK_ORDER;
-            let to = from + (frames >> PAGE_BLOCK_ORDER);
+            let from = page_block_of(cma.0 - self.base());
+            let to = from + page_block_of(frames);
             self.page_blocks[from as usize..to as usize].fill(Kind::Cma as u8);
             for block in from..to {
-                let set = self.set_of(block << PAGE_BLOCK_ORDER);
+                let set = self.set_of(block * Order::PAGE_BLOCK.frames());
                 self.sets[set.index()].flags |= SetRecord::CMA;
             }
         }
@@ -122,17 +123,18 @@ impl<'m, S: Store> Table<'m, S> {
         let mut at = self.zone.first.0 - self.base();
         let end = self.zone.end() - self.base();
         while at < end {
-            let fits = (end - at).ilog2().min(u32::from(MAX_ORDER));
-            let mut order = at.trailing_zeros().min(fits) as u8;
-            if order > PAGE_BLOCK_ORDER && !self.may_merge(at, at ^ 1 << PAGE_BLOCK_ORDER) {
-                order = PAGE_BLOCK_ORDER;
+            let fits = at.trailing_zeros().min((end - at).ilog2());
+            let mut order = Order::new(fits as u8).unwrap_or(Order::MAX);
+            let half = Order::PAGE_BLOCK;
+            if order > half && !self.may_merge(at, at ^ half.frames()) {
+                order = half;
             }
             let area = area(self, at);
             S::put(self, at, order, area);
             let set = self.set_of(at).index();
-            self.sets[set].free += 1 << order;
-            self.free += 1 << order;
-            at += 1 << order;
+            self.sets[set].free += order.frames();
+            self.free += order.frames();
+            at += order.frames();
         }
     }
 
@@ -197,13 +199,13 @@ impl<'m, S: Store> Table<'m, S> {
     /// The kind of the page block around a frame.
     #[inline]
     pub(super) fn page_block(&self, at: u32) -> Kind {
-        Kind::from_bits(self.page_blocks[(at >> PAGE_BLOCK_ORDER) as usize])
+        Kind::from_bits(self.page_blocks[page_block_of(at) as usize])
     }
 
     /// Gives the page blocks of a block another kind. CMA never changes.
-    pub(super) fn retag(&mut self, at: u32, order: u8, kind: Kind) {
-        let first = (at >> PAGE_BLOCK_ORDER) as usize;
-        let count = 1 << order.saturating_sub(PAGE_BLOCK_ORDER);
+    pub(super) fn retag(&mut self, at: u32, order: Order, kind: Kind) {
+        let first = page_block_of(at) as usize;
+        let count = page_block_of(order.frames()).max(1) as usize;
         for block in &mut self.page_blocks[first..first + count] {
             if *block != Kind::Cma as u8 {
                 *block = kind as u8;
@@ -222,7 +224,7 @@ impl<'m, S: Store> Table<'m, S> {
     /// The block behind the one at `at`: blocks tile a bank.
     pub(super) fn after(&self, at: u32) -> u32 {
         match self.begins(at) {
-            Begins::Free(order) | Begins::Used(order, _) => at + (1 << order),
+            Begins::Free(order) | Begins::Used(order, _) => at + order.frames(),
             Begins::Tail | Begins::Hole => at + 1,
         }
     }
@@ -233,11 +235,11 @@ impl<'m, S: Store> Table<'m, S> {
         &mut self,
         picked: S::Picked,
         set: SetId,
-        (order, kind): (u8, Kind),
+        (order, kind): (Order, Kind),
         probe: &mut P,
     ) -> (u32, Changed) {
         let (at, relisted) = S::take(self, picked, (order, kind), probe);
-        let frames = 1 << order;
+        let frames = order.frames();
         self.free -= frames;
         let bank = self.sets.at_mut(set.index());
         bank.free -= frames;
@@ -252,12 +254,12 @@ impl<'m, S: Store> Table<'m, S> {
     #[inline(always)]
     pub(super) fn give<P: Probe>(
         &mut self,
-        (at, order): (u32, u8),
+        (at, order): (u32, Order),
         area: impl FnOnce(&Table<'_, S>, u32) -> usize,
         probe: &mut P,
     ) -> Option<Changed> {
         let given = S::give(self, at, order, area, probe)?;
-        let frames = 1 << order;
+        let frames = order.frames();
         self.free += frames;
         self.freed += u64::from(frames);
         let bank = self.sets.at_mut(given.set.index());
@@ -271,7 +273,7 @@ impl<'m, S: Store> Table<'m, S> {
     /// CMA does not merge with what is not: who takes the block would take both.
     #[inline]
     pub(super) fn may_merge(&self, one: u32, other: u32) -> bool {
-        let far = (one ^ other) >> PAGE_BLOCK_ORDER != 0;
+        let far = page_block_of(one ^ other) != 0;
         !far || (self.page_block(one) == Kind::Cma) == (self.page_block(other) == Kind::Cma)
     }
 
@@ -291,6 +293,12 @@ impl<'m, S: Store> Table<'m, S> {
             self.off.remove(set);
         }
     }
+}
+
+/// The number of the page block around a frame.
+#[inline(always)]
+const fn page_block_of(at: u32) -> u32 {
+    at / Order::PAGE_BLOCK.frames()
 }
 
 fn prefix<'m, T>(

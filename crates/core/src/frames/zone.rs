@@ -1,7 +1,8 @@
 //! A zone: a range of frames cut into banks, and what it needs to be managed.
 
 use super::bank_set::Interleave;
-use super::request::{Frame, MAX_ORDER, PAGE_BLOCK_ORDER};
+use super::order::Order;
+use super::request::Frame;
 use core::fmt;
 
 /// The most bank sets of a zone. (256 GiB of banks of 256 MiB; a larger node has larger banks.)
@@ -18,7 +19,7 @@ pub struct Zone {
     pub first: Frame,
     /// How many.
     pub frames: u32,
-    /// Frames of a bank: a power of two, at least 2^[`MAX_ORDER`], below 2^28. 65,536 are 256 MiB.
+    /// Frames of a bank: a power of two, at least those of [`Order::MAX`], below 2^28. 65,536 are 256 MiB.
     pub bank_frames: u32,
     /// Which banks go on and off together.
     pub interleave: Interleave,
@@ -123,7 +124,7 @@ impl Zone {
     /// What is wrong with it first.
     pub fn validate(&self) -> Result<(), SetupError> {
         let bank = self.bank_frames;
-        if !bank.is_power_of_two() || !(1 << MAX_ORDER..1 << 28).contains(&bank) {
+        if !bank.is_power_of_two() || !(Order::MAX.frames()..1 << 28).contains(&bank) {
             return Err(SetupError::BankFrames(bank));
         }
         let end = u64::from(self.first.0) + u64::from(self.frames);
@@ -148,7 +149,7 @@ impl Zone {
     }
 
     fn holds_page_blocks(&self, first: Frame, frames: u32) -> bool {
-        let whole = 1 << PAGE_BLOCK_ORDER;
+        let whole = Order::PAGE_BLOCK.frames();
         let end = u64::from(first.0) + u64::from(frames);
         first.0.is_multiple_of(whole)
             && frames.is_multiple_of(whole)

@@ -5,6 +5,7 @@
 //! what the thesis argues against (section 4.4): its size must be known beforehand.
 
 use super::allocator::{AllocError, Frames, FreeError};
+use super::order::Order;
 use super::policy::Policy;
 use super::request::{Class, Frame, Request};
 use super::zone::SetupError;
@@ -70,7 +71,7 @@ impl<'z, 'm, P: Policy> Zones<'z, 'm, P> {
     /// A block for a processor of `node`, and the zone that it came from.
     ///
     /// # Errors
-    /// When no zone has one, or the order is out of range.
+    /// When no zone has one.
     #[inline]
     pub fn alloc<Q: Probe>(
         &mut self,
@@ -130,7 +131,7 @@ impl<'z, 'm, P: Policy> Zones<'z, 'm, P> {
     pub fn free<Q: Probe>(
         &mut self,
         frame: Frame,
-        order: u8,
+        order: Order,
         probe: &mut Q,
     ) -> Result<(), FreeError> {
         let index = self.zone_of(frame).ok_or(FreeError::Foreign(frame))?;

@@ -7,7 +7,7 @@
 
 use super::workload::Sink;
 use crate::random::Random;
-use freehold_core::frames::{Kind, Request};
+use freehold_core::frames::{Kind, Order, Request};
 use std::collections::BTreeMap;
 
 /// The stream, as plain numbers. Bounds are (least, most), both included.
@@ -130,7 +130,7 @@ impl Play<'_> {
             let at = self.random.below(born.len() as u64) as usize;
             let (object, kind, node, left) = &mut born[at];
             let now = (*left).min(TURN);
-            sink.grow(*object, Request::new(0, *kind), *node, now);
+            sink.grow(*object, Request::new(Order::FRAME, *kind), *node, now);
             *left -= now;
             if *left == 0 {
                 born.swap_remove(at);

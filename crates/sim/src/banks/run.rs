@@ -6,7 +6,7 @@ use super::sections::{Section, survey};
 use super::workload::{Sink, Trigger};
 use freehold_blocks::check::Broken;
 use freehold_core::frames::migrate::{Eagerness, Migrator};
-use freehold_core::frames::{Frames, Lifetime, Policy, Request, SetId, Zones};
+use freehold_core::frames::{Frames, Lifetime, Order, Policy, Request, SetId, Zones};
 
 /// On which occasions migration is called besides its own waking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -188,10 +188,10 @@ impl<P: Policy> World<'_, '_, '_, P> {
         }
         let Ok((zone, frame)) = got else { return false };
         if self.machine.roles[zone].node != node {
-            self.totals.far += 1 << wanted.order;
+            self.totals.far += u64::from(wanted.order.frames());
         }
         self.pages.add(object as usize, frame, wanted.order);
-        self.totals.allocated += 1 << wanted.order;
+        self.totals.allocated += u64::from(wanted.order.frames());
         true
     }
 
@@ -291,15 +291,16 @@ impl<P: Policy> Sink for World<'_, '_, '_, P> {
     fn grow(&mut self, object: u32, wanted: Request, node: u8, blocks: u32) {
         let lifetime = if self.settings.lifetimes { wanted.lifetime } else { Lifetime::Long };
         let wanted = Request { lifetime, ..wanted };
-        self.asked = self.asked.saturating_add(blocks << wanted.order);
+        self.asked = self.asked.saturating_add(blocks * wanted.order.frames());
         for _ in 0..blocks {
             if self.alloc(object, wanted, node) {
                 continue;
             }
             // A huge page that is not to be had becomes small ones, as in Linux.
-            let single = Request { order: 0, ..wanted };
-            let huge = wanted.order > 0;
-            let filled = huge && (0..1 << wanted.order).all(|_| self.alloc(object, single, node));
+            let single = Request { order: Order::FRAME, ..wanted };
+            let huge = wanted.order > Order::FRAME;
+            let filled =
+                huge && (0..wanted.order.frames()).all(|_| self.alloc(object, single, node));
             self.totals.failed += u64::from(!filled);
         }
     }
@@ -309,7 +310,7 @@ impl<P: Policy> Sink for World<'_, '_, '_, P> {
         pages.shrink(object as usize, from, blocks, |frame, order| {
             let freed = zones.free(frame, order, &mut ());
             debug_assert_eq!(freed, Ok(()));
-            totals.freed += 1 << order;
+            totals.freed += u64::from(order.frames());
         });
     }
 
@@ -318,7 +319,7 @@ impl<P: Policy> Sink for World<'_, '_, '_, P> {
         pages.end(object as usize, |frame, order| {
             let freed = zones.free(frame, order, &mut ());
             debug_assert_eq!(freed, Ok(()));
-            totals.freed += 1 << order;
+            totals.freed += u64::from(order.frames());
         });
     }
 

@@ -37,9 +37,9 @@ pub fn survey<P: Policy>(zones: &[Frames<'_, P>], frames: u32) -> Vec<Section> {
             else {
                 return;
             };
-            section.used += 1 << order;
+            section.used += order.frames();
             if kind.class() == Class::Kernel {
-                section.unmovable += 1 << order;
+                section.unmovable += order.frames();
             }
         });
     }

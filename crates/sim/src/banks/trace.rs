@@ -20,7 +20,7 @@
 mod unnamed;
 
 use super::workload::{Sink, Trigger};
-use freehold_core::frames::{Kind, Lifetime, MAX_ORDER, Request};
+use freehold_core::frames::{Kind, Lifetime, Order, Request};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 
@@ -125,15 +125,16 @@ impl PageTrace {
 
     /// The most frames that it holds at a time.
     pub fn peak(&self) -> u64 {
+        let len = |order: Order| u64::from(order.frames());
         let (mut held, mut frames, mut peak) = (BTreeMap::new(), 0, 0);
         for (_, event) in &self.events {
             match event {
                 Event::Alloc(object, wanted, _) => {
                     let old = held.insert(object, wanted.order);
-                    frames += (1_u64 << wanted.order) - old.map_or(0, |order| 1 << order);
+                    frames += len(wanted.order) - old.map_or(0, len);
                 }
                 Event::Free(object) => {
-                    frames -= held.remove(object).map_or(0, |order| 1_u64 << order);
+                    frames -= held.remove(object).map_or(0, len);
                 }
             }
             peak = frames.max(peak);
@@ -216,7 +217,7 @@ fn parse(line: &str) -> Option<(u32, Event)> {
 /// What is allocated, and where.
 fn fields_of(order: &str, kind: &str, node: &str) -> Option<(Request, u8)> {
     let kind = Kind::ALL.into_iter().find(|&known| kind == letter(known).to_string())?;
-    let order = order.parse().ok().filter(|&order| order <= MAX_ORDER)?;
+    let order = Order::new(order.parse().ok()?)?;
     let node = node.parse().ok().filter(|&node| node < MOST_NODES)?;
     Some((Request { order, kind, lifetime: Lifetime::Long }, node))
 }
@@ -255,8 +256,8 @@ pub fn convert(lines: impl Iterator<Item = io::Result<String>>) -> Result<PageTr
             trace.unknown_frees += u64::from(ended.is_none());
             continue;
         }
-        let order = number(&line, "order=").filter(|&order| order <= MAX_ORDER.into());
-        let order = order.ok_or_else(|| fault("no order= of 0 to 10"))? as u8;
+        let order = number(&line, "order=").and_then(|log2| Order::new(log2.try_into().ok()?));
+        let order = order.ok_or_else(|| fault("no order= of 0 to 10"))?;
         let kind = match number(&line, "migratetype=") {
             Some(0) => Kind::Unmovable,
             Some(2) => Kind::Reclaimable,

@@ -1,8 +1,9 @@
 //! Whether a zone's pools agree with its sets.
 
 use super::super::memory::{Beside, SetRecord};
+use super::super::order::Order;
 use super::super::pooled::Table;
-use super::super::request::{ORDERS, SetId};
+use super::super::request::SetId;
 use super::{BUCKETS, POOLS, Pools};
 use freehold_blocks::check::Broken;
 
@@ -36,18 +37,20 @@ impl Pools {
 
     fn check_lists(&self, table: &Table<'_>, number: usize) -> Result<(), Broken> {
         let pool = &self.pools[number];
-        for order in 0..ORDERS {
+        for order in Order::all() {
             let of = |bank: &SetRecord| {
-                usize::from(bank.pool) == number && usize::from(bank.linked) == order + 1
+                usize::from(bank.pool) == number && bank.linked == order.log2() + 1
             };
             let expected = table.sets.iter().filter(|bank| of(bank)).count();
-            let found = length(pool.by_largest[order], expected, |set| table.sets[set].by_largest);
+            let found =
+                length(pool.by_largest[order.index()], expected, |set| table.sets[set].by_largest);
             let what = "an order's list holds the sets that are linked by it";
-            Broken::unless_equal(what, order as u64, expected as u64, found as u64)?;
-            let mask = pool.orders >> order & 1;
+            let at = u64::from(order.log2());
+            Broken::unless_equal(what, at, expected as u64, found as u64)?;
+            let mask = pool.orders.has(order);
             Broken::unless_equal(
                 "a pool's mask says which",
-                order as u64,
+                at,
                 u64::from(found > 0),
                 mask.into(),
             )?;

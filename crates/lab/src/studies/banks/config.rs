@@ -1,7 +1,7 @@
 //! The study's settings, read and checked.
 
 use crate::studies::settings::{Settings, SettingsError};
-use freehold_core::frames::migrate::{Eagerness, Lasting, Order};
+use freehold_core::frames::migrate::{Eagerness, First, Lasting};
 use freehold_core::frames::{Kind, POLICIES};
 use freehold_sim::banks::{
     BankMachine, Boot, Builds, Caches, DimmPower, Exchange, Footprint, Meter, Processes,
@@ -494,16 +494,16 @@ impl MigrationKeys {
     }
 
     fn settings(&self, sample_s: u32) -> Result<RunSettings, SettingsError> {
-        let order = match self.order.as_str() {
-            "emptiest" => Order::Emptiest,
-            "lowest" => Order::Lowest,
+        let first = match self.order.as_str() {
+            "emptiest" => First::Emptiest,
+            "lowest" => First::Lowest,
             other => {
                 let why = format!("emptiest or lowest is possible, not {other:?}");
                 return Err(SettingsError::value("migration.order", why));
             }
         };
         let eagerness = Eagerness {
-            order,
+            first,
             most_used: self.most_used_permille.min(1_000),
             fuller_part: self.fuller_part,
             slack: self.slack_permille.min(100_000),
@@ -543,7 +543,7 @@ struct ThesisKeys {
 impl ThesisKeys {
     fn settings(&self, sample_s: u32, ours: &RunSettings) -> RunSettings {
         let eagerness = ours.eagerness.map(|eagerness| Eagerness {
-            order: Order::Emptiest,
+            first: First::Emptiest,
             most_used: self.most_used_permille.min(1_000),
             fuller_part: 0,
             slack: self.slack_permille.min(100_000),

@@ -5,7 +5,7 @@
 //! a page in which nothing is alive is given back at once, unless no other of its class has room. A process that ends
 //! gives all of its pages back. No address of the trace is needed, for there is none in it.
 
-use freehold_core::frames::{Kind, Request};
+use freehold_core::frames::{Kind, Order, Request};
 use freehold_core::size_class::{SizeClass, class_of};
 use freehold_sim::banks::{PageTrace, Sink, TraceError};
 use freehold_trace::{Event, ObjectId, ProcessId, ReadError, Record, Trace};
@@ -113,7 +113,7 @@ impl Malloc {
             self.next_id += 1;
             self.next_id - 1
         });
-        sink.grow(page, Request::new(0, Kind::Movable), (process.0 % NODES) as u8, 1);
+        sink.grow(page, Request::new(Order::FRAME, Kind::Movable), (process.0 % NODES) as u8, 1);
         page
     }
 

@@ -5,7 +5,7 @@ use super::measure::{BanksError, Calls, Named, Row, simulate};
 use super::verdicts::{Verdict, verdicts};
 use super::{published, sizes, streams};
 use freehold_core::frames::Kind;
-use freehold_core::frames::migrate::{Eagerness, Lasting, Order};
+use freehold_core::frames::migrate::{Eagerness, First, Lasting};
 use freehold_sim::banks::{
     Bill, Run, RunSettings, SECTION_FRAMES, Section, Triggers, Workload, count,
 };
@@ -364,12 +364,12 @@ fn ablations(plan: &Plan) -> Vec<Job<'_>> {
         (
             "lowest bank first, however full",
             PUBLISHED,
-            with(thesis, |e| Eagerness { order: Order::Lowest, most_used: 1_000, ..e }),
+            with(thesis, |e| Eagerness { first: First::Lowest, most_used: 1_000, ..e }),
         ),
         (
             "array of banks, lowest first, however full",
             "bank-array",
-            with(thesis, |e| Eagerness { order: Order::Lowest, most_used: 1_000, ..e }),
+            with(thesis, |e| Eagerness { first: First::Lowest, most_used: 1_000, ..e }),
         ),
         ("array of banks, emptiest first", "bank-array", *thesis),
         ("at every exit, too", PUBLISHED, triggered(on(true, false, false))),

@@ -1,6 +1,6 @@
 //! Real time of the code that ships: table 6.1's sequence, run on this machine and not simulated.
 
-use freehold_core::frames::{Frame, Frames, Kind, Policy, Request, Visitor, Zone, dispatch};
+use freehold_core::frames::{Frame, Frames, Kind, Order, Policy, Request, Visitor, Zone, dispatch};
 use freehold_sim::banks::Metadata;
 use serde::Serialize;
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn timed<P: Policy>(policy: &'static str, pages: u32) -> Option<Timed> {
     let mut metadata = Metadata::of::<P>(&zone).ok()?;
     let mut frames = Frames::<P>::new(zone, metadata.lend()).ok()?;
     let mut held = Vec::with_capacity(pages as usize);
-    let page = Request::new(0, Kind::Movable);
+    let page = Request::new(Order::FRAME, Kind::Movable);
     let begin = Instant::now();
     for _ in 0..pages {
         held.push(frames.alloc(page, &mut ()).ok()?);
@@ -57,7 +57,7 @@ fn timed<P: Policy>(policy: &'static str, pages: u32) -> Option<Timed> {
     let mean_ns = begin.elapsed().as_nanos() as f64 / f64::from(pages);
     let begin = Instant::now();
     for frame in held.drain(..) {
-        frames.free(frame, 0, &mut ()).ok()?;
+        frames.free(frame, Order::FRAME, &mut ()).ok()?;
     }
     let free_ns = begin.elapsed().as_nanos() as f64 / f64::from(pages);
     let mut each = Vec::with_capacity(pages as usize);

@@ -4,7 +4,7 @@ use super::parts::{Boot, Builds, Caches, Footprint, Processes, Slabs, Storms};
 use super::{Sink, Trigger};
 use crate::banks::machine::MIB;
 use crate::random::Random;
-use freehold_core::frames::{Kind, Lifetime, PAGE_BLOCK_ORDER, Request};
+use freehold_core::frames::{Kind, Lifetime, Order, Request};
 use std::collections::VecDeque;
 
 /// A workload: all of its parts.
@@ -150,7 +150,7 @@ impl<'a> Play<'a> {
 
     fn grow(&mut self, object: u32, wanted: Request, node: u8, blocks: u32, sink: &mut dyn Sink) {
         sink.grow(object, wanted, node, blocks);
-        self.live += u64::from(blocks) << wanted.order;
+        self.live += u64::from(blocks * wanted.order.frames());
     }
 
     fn end(&mut self, object: u32, pages: u32, sink: &mut dyn Sink) {
@@ -163,7 +163,7 @@ impl<'a> Play<'a> {
         let pages = self.parts.boot.kernel_mib * MIB;
         for node in 0..self.nodes {
             let (object, share) = (self.object(), pages / u32::from(self.nodes));
-            self.grow(object, Request::new(0, Kind::Unmovable), node, share, sink);
+            self.grow(object, Request::new(Order::FRAME, Kind::Unmovable), node, share, sink);
         }
     }
 
@@ -268,7 +268,13 @@ impl<'a> Play<'a> {
     ) {
         let (object, kernel, node) = (self.object(), self.object(), self.node());
         let lifetime = if life < BRIEF_S { Lifetime::Brief } else { Lifetime::Long };
-        self.grow(kernel, Request::new(0, Kind::Unmovable), node, kernel_pages(wants), sink);
+        self.grow(
+            kernel,
+            Request::new(Order::FRAME, Kind::Unmovable),
+            node,
+            kernel_pages(wants),
+            sink,
+        );
         let ends_s = now + life.max(1);
         self.processes.push(Process {
             object,
@@ -319,12 +325,15 @@ impl<'a> Play<'a> {
 
     fn turn(&mut self, index: usize, pages: u32, sink: &mut dyn Sink) -> u32 {
         let Process { object, node, huge, lifetime, .. } = self.processes[index];
-        let whole = 1 << PAGE_BLOCK_ORDER;
-        let (order, blocks) =
-            if huge && pages >= whole { (PAGE_BLOCK_ORDER, 1) } else { (0, pages.min(TURN)) };
+        let whole = Order::PAGE_BLOCK.frames();
+        let (order, blocks) = if huge && pages >= whole {
+            (Order::PAGE_BLOCK, 1)
+        } else {
+            (Order::FRAME, pages.min(TURN))
+        };
         let wanted = Request { order, kind: Kind::Movable, lifetime };
         self.grow(object, wanted, node, blocks, sink);
-        let taken = blocks << order;
+        let taken = blocks * order.frames();
         self.processes[index].has += taken;
         taken
     }
@@ -344,7 +353,7 @@ impl<'a> Play<'a> {
             sink.shrink(object, from, pages);
             sink.occasion(Trigger::Unmap);
             self.live -= u64::from(pages);
-            let wanted = Request { order: 0, kind: Kind::Movable, lifetime };
+            let wanted = Request { order: Order::FRAME, kind: Kind::Movable, lifetime };
             self.grow(object, wanted, node, pages, sink);
         }
     }
@@ -360,10 +369,16 @@ impl<'a> Play<'a> {
             }
             budget -= u64::from(pages);
             let (object, inodes, node) = (self.object(), self.object(), self.node());
-            self.grow(object, Request::new(0, Kind::Movable), node, pages, sink);
+            self.grow(object, Request::new(Order::FRAME, Kind::Movable), node, pages, sink);
             let one = self.random.below(self.parts.slabs.files_per_page.max(1).into()) == 0;
             let inode_pages = u32::from(one);
-            self.grow(inodes, Request::new(0, Kind::Reclaimable), node, inode_pages, sink);
+            self.grow(
+                inodes,
+                Request::new(Order::FRAME, Kind::Reclaimable),
+                node,
+                inode_pages,
+                sink,
+            );
             self.cached += u64::from(pages);
             self.files.push_back(File { object, inodes, pages, inode_pages });
         }
@@ -374,13 +389,14 @@ impl<'a> Play<'a> {
         for _ in 0..per_s {
             let (object, node, life) = (self.object(), self.node(), self.draw_log(life_s) as usize);
             let order = [0, 0, 0, 0, 1, 1, 2, 3][self.random.below(8) as usize];
+            let order = Order::new(order).unwrap_or(Order::FRAME);
             let reclaimable = self.random.below(4) == 0;
             let kind = if reclaimable { Kind::Reclaimable } else { Kind::Unmovable };
             self.grow(object, Request::new(order, kind), node, 1, sink);
             if self.slabs.len() <= life {
                 self.slabs.resize_with(life + 1, Vec::new);
             }
-            self.slabs[life].push((object, 1 << order));
+            self.slabs[life].push((object, order.frames()));
         }
     }
 
@@ -420,10 +436,16 @@ impl<'a> Play<'a> {
             };
             while has < end {
                 let pages = (end - has).min(TURN);
-                let data = Request::new(0, self.parts.storms.data);
+                let data = Request::new(Order::FRAME, self.parts.storms.data);
                 self.grow(storm.data, data, storm.node, pages, sink);
                 let more = (inodes(has + pages) - inodes(has)) as u32;
-                self.grow(storm.inodes, Request::new(0, Kind::Reclaimable), storm.node, more, sink);
+                self.grow(
+                    storm.inodes,
+                    Request::new(Order::FRAME, Kind::Reclaimable),
+                    storm.node,
+                    more,
+                    sink,
+                );
                 has += pages;
             }
             self.storms[index].has = has;
