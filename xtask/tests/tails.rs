@@ -117,12 +117,10 @@ fn mean_in_order(malloc: Malloc, stepper: &mut Stepper) -> u64 {
 /// or one of eight.
 fn longest_with_debts(malloc: Malloc, stepper: &mut Stepper) -> u64 {
     // What was freed of that size before.
-    (0..8000).for_each(|_| {
-        _ = {
-            // SAFETY: malloc may be called with any size.
-            unsafe { (malloc.malloc)(1000, 0) }
-        }
-    });
+    for _ in 0..8000 {
+        // SAFETY: malloc may be called with any size.
+        unsafe { (malloc.malloc)(1000, 0) };
+    }
     let longest = [1, 8].map(|apart| {
         // SAFETY: malloc may be called with any size, and every block is freed once.
         unsafe {

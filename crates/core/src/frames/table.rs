@@ -98,8 +98,8 @@ impl<'m, S: Store> Table<'m, S> {
     /// Page blocks and sets as the zone says.
     fn describe(&mut self) {
         if let Some((cma, frames)) = self.zone.cma {
-            let from = page_block_of(cma.0 - self.base());
-            let to = from + page_block_of(frames);
+            let from = page_block_number(cma.0 - self.base());
+            let to = from + page_block_number(frames);
             self.page_blocks[from as usize..to as usize].fill(Kind::Cma as u8);
             for block in from..to {
                 let set = self.set_of(block * Order::PAGE_BLOCK.frames());
@@ -199,13 +199,13 @@ impl<'m, S: Store> Table<'m, S> {
     /// The kind of the page block around a frame.
     #[inline]
     pub(super) fn page_block(&self, at: u32) -> Kind {
-        Kind::from_bits(self.page_blocks[page_block_of(at) as usize])
+        Kind::from_bits(self.page_blocks[page_block_number(at) as usize])
     }
 
     /// Gives the page blocks of a block another kind. CMA never changes.
     pub(super) fn retag(&mut self, at: u32, order: Order, kind: Kind) {
-        let first = page_block_of(at) as usize;
-        let count = page_block_of(order.frames()).max(1) as usize;
+        let first = page_block_number(at) as usize;
+        let count = page_block_number(order.frames()).max(1) as usize;
         for block in &mut self.page_blocks[first..first + count] {
             if *block != Kind::Cma as u8 {
                 *block = kind as u8;
@@ -273,7 +273,7 @@ impl<'m, S: Store> Table<'m, S> {
     /// CMA does not merge with what is not: who takes the block would take both.
     #[inline]
     pub(super) fn may_merge(&self, one: u32, other: u32) -> bool {
-        let far = page_block_of(one ^ other) != 0;
+        let far = page_block_number(one ^ other) != 0;
         !far || (self.page_block(one) == Kind::Cma) == (self.page_block(other) == Kind::Cma)
     }
 
@@ -297,7 +297,7 @@ impl<'m, S: Store> Table<'m, S> {
 
 /// The number of the page block around a frame.
 #[inline(always)]
-const fn page_block_of(at: u32) -> u32 {
+const fn page_block_number(at: u32) -> u32 {
     at / Order::PAGE_BLOCK.frames()
 }
 
