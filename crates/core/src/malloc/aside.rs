@@ -18,13 +18,13 @@ impl<M: Machine> NodeHeap<M> {
         self.registry.threads() > 1
     }
 
-    /// A run for a large block.
+    /// The address of a run for a large block.
     #[inline(never)]
     pub(super) fn take_set_aside(
         &self,
         cache: &Cache,
         layout: UnitLayout,
-    ) -> Option<(&Region, Run)> {
+    ) -> Option<(&Region, usize)> {
         if layout.align != UnitCount::ONE || self.here(cache) != cache.home.get() {
             return None;
         }
@@ -36,17 +36,16 @@ impl<M: Machine> NodeHeap<M> {
     /// A unit for a slab: one that was set aside, else a free one.
     #[inline(never)]
     pub(super) fn take_unit(&self, cache: &Cache) -> Option<(&Region, Run)> {
-        if let Some(found) = self.take_aside(cache, UnitCount::ONE) {
-            return Some(found);
+        if let Some((region, address)) = self.take_aside(cache, UnitCount::ONE) {
+            return Some((region, Run::reused(address)));
         }
         cache.reserve.runs.give_one(&self.shared);
         self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0)
     }
 
-    fn take_aside(&self, cache: &Cache, units: UnitCount) -> Option<(&Region, Run)> {
+    fn take_aside(&self, cache: &Cache, units: UnitCount) -> Option<(&Region, usize)> {
         let address = cache.reserve.runs.take(units)?;
-        let region = self.shared.units.region_of(address)?;
-        Some((region, Run { address, zero: false, fresh: false, used: UnitCount(0) }))
+        Some((self.shared.units.region_of(address)?, address))
     }
 
     /// Sets the run of a large block aside.

@@ -43,7 +43,7 @@ impl<M: Machine> NodeHeap<M> {
         let tail = units.bytes() - rounded;
         let found = if self.is_shared() { self.take_set_aside(cache, layout) } else { None };
         let (region, run) = match found {
-            Some(found) => found,
+            Some((region, address)) => (region, Run::reused(address)),
             None => self.take_run(cache, self.here(cache), layout, tail)?,
         };
         let large = Large::of(region, run.address);
