@@ -20,13 +20,14 @@ const REMOTE_FREE: u64 = 320;
 /// there is room).
 const OWN_FREE: u64 = 1_930;
 /// The longest cuts a slab, and repays with blocks of another size, the last of their slab (the gate was 1,900 before the reserve became a
-/// share of what is in use: it is full more often now; and 2,430 before stacks at rest repaid, too).
-const MALLOC: u64 = 2_750;
+/// share of what is in use: it is full more often now; 2,430 before stacks at rest repaid, too; and 2,750 before three stacks went
+/// back abreast, which takes less time, for they wait for memory together).
+const MALLOC: u64 = 3_300;
 /// Of small blocks that the reserve has no room for, each going back to a word of its own (9,092 when 64 went back at once; 293
 /// while there is room). 192 are those of a count for the purger, once in 256 KiB: whether the longest has them is chance.
 const SCATTERED_FREE: u64 = 1_990;
 /// The same while blocks of another size go back (11,206 when up to 127 went back at once, however far apart).
-const MALLOC_WITH_DEBTS: u64 = 6_220;
+const MALLOC_WITH_DEBTS: u64 = 6_850;
 
 /// What a free of another thread's block takes in the mean, when its neighbours were freed before it: as counted, and a
 /// tenth.

@@ -37,7 +37,7 @@ impl<M: Machine> NodeHeap<M> {
     #[inline(never)]
     pub(super) fn take_unit(&self, cache: &Cache) -> Option<(&Region, Run)> {
         if let Some((region, address)) = self.take_aside(cache, UnitCount::ONE) {
-            return Some((region, Run::reused(address)));
+            return Some((region, Run { address, zero: false, fresh: false, used: UnitCount(0) }));
         }
         cache.reserve.runs.give_one(&self.shared);
         self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0)

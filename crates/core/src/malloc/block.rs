@@ -36,6 +36,19 @@ impl Block {
         block.addr() ^ key
     }
 
+    /// Sends for the block's line of memory, where the processor takes such requests, without waiting for it. Any address will do.
+    #[inline(always)]
+    pub(super) fn send_for(block: *mut Block) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address changes nothing, and faults nowhere.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(block.cast::<i8>());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = block;
+    }
+
     /// Whether the block carries the mark.
     ///
     /// # Safety
@@ -174,6 +187,11 @@ pub struct List {
 impl List {
     /// No blocks.
     pub const EMPTY: List = List { first: ptr::null_mut(), len: 0 };
+
+    /// How many blocks lists have together.
+    pub fn len_of_all(lists: &[List]) -> usize {
+        lists.iter().map(|list| list.len).sum()
+    }
 
     /// Whether it has none.
     #[inline]

@@ -18,7 +18,7 @@ use super::misuse::Misuse;
 use super::registry::Registry;
 use super::shared::Shared;
 use super::slabs::sparse;
-use super::slabs::{KEEP_NONE, give_word, slab::Slab};
+use super::slabs::{give_word, slab::Slab};
 use super::tag::{SHARED, SPARSE, Tag};
 use super::units::region::{Region, Run};
 use super::units::{UNIT, UnitCount, UnitLayout, Usage};
@@ -220,7 +220,7 @@ impl<M: Machine> NodeHeap<M> {
             // Blocks given twice are found at once or never.
             let _ = parcel.send(&self.shared, &cache.slabs);
         });
-        cache.slabs.receive(&self.shared, KEEP_NONE);
+        cache.slabs.receive(&self.shared);
         cache.slabs.retire_free(&self.shared);
         // Should no thread come for it, the purger shall: now is the last time that this one can say so.
         cache.told.set(cache.slabs.given.get() + cache.stacked());

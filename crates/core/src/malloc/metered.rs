@@ -10,6 +10,7 @@
 use super::block::{Block, List};
 use super::cache::Cache;
 use super::heap::NodeHeap;
+use super::slabs::give_list;
 use crate::machine::Machine;
 use crate::size_class::SizeClass;
 
@@ -91,7 +92,7 @@ impl<M: Machine> NodeHeap<M> {
         } else {
             self.try_set_aside(cache, class, stack)
         };
-        let rest = self.give_step(cache, rest, decisions.reserve_words);
+        let rest = give_list(&self.shared, Some(&cache.slabs), rest, decisions.reserve_words);
         cache.reserve.swap_spare(class, rest);
     }
 }

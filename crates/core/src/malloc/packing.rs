@@ -15,7 +15,7 @@ use super::cache::Cache;
 use super::found::Kind;
 use super::heap::NodeHeap;
 use super::misuse::Misuse;
-use super::slabs::{KEEP_NONE, Slabs, give_word, slab::Slab};
+use super::slabs::{Slabs, give_word, slab::Slab};
 use super::tag::{SHARED, Tag};
 use crate::machine::Machine;
 use crate::size_class::SizeClass;
@@ -112,7 +112,7 @@ impl<M: Machine> NodeHeap<M> {
         let shares = self.registry.shares(self.shared.decisions(), cache, class);
         let among = |whose| {
             self.with_slabs(cache, whose, |slabs| {
-                slabs.receive(&self.shared, KEEP_NONE);
+                slabs.receive(&self.shared);
                 let slab = slabs.fullest(&self.shared, class)?;
                 Some(Target { whose, slab: ptr::from_ref(slab), used: used(slab) })
             })

@@ -14,7 +14,7 @@ use super::heap::NodeHeap;
 use super::shared::Shared;
 use super::slabs::pages::Pages;
 use super::slabs::slab::Slab;
-use super::slabs::{KEEP_NONE, NOTHING_MORE, Slabs};
+use super::slabs::{NOTHING_MORE, Slabs};
 use super::tag::SPARSE;
 use super::units::{UnitCount, region::Region};
 use crate::machine::Machine;
@@ -58,7 +58,7 @@ impl<M: Machine> NodeHeap<M> {
         shared.units.next_tick();
         let mut done = Purged { bytes: 0, unsettled: self.empty_depots(at_once), more: false };
         self.registry.each_idle(self.machine(), &mut |cache| {
-            cache.slabs.receive(shared, KEEP_NONE);
+            cache.slabs.receive(shared);
             cache.slabs.retire_free(shared);
         });
         self.registry.give_up(self.machine());

@@ -18,7 +18,7 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::misuse::Misuse;
 use super::reserve::depot::HEADER;
-use super::slabs::{CLOSE, KEEP_NONE, SAMPLE, give_list, lie_close};
+use super::slabs::{CLOSE, SAMPLE, give_list, give_lists, lie_close};
 use super::tag::SHARED;
 use super::units::UNIT;
 use crate::machine::Machine;
@@ -46,7 +46,7 @@ impl<M: Machine> NodeHeap<M> {
         if (!cache.is_metered() || self.is_long(cache, class)) && self.take_spare(cache, class) {
             return;
         }
-        cache.slabs.receive(&self.shared, &|unit| self.set_aside_unit(cache, unit));
+        cache.slabs.receive_keeping(&self.shared, &|unit| self.set_aside_unit(cache, unit));
         if let Some(stack) = self.fetch(cache, class) {
             let most = self.stack_len(cache, class);
             return cache.magazines.set(class, stack, most);
@@ -101,7 +101,7 @@ impl<M: Machine> NodeHeap<M> {
         let found = self.registry.with_common(shared, cache, |common| {
             common.take(shared, class, want, chain);
             if chain.len == 0 {
-                common.receive(shared, KEEP_NONE);
+                common.receive(shared);
                 common.take(shared, class, want, chain);
             }
         });
@@ -117,7 +117,7 @@ impl<M: Machine> NodeHeap<M> {
                     common.cut(region, run, class, SHARED);
                 }
                 // Some of what went back may be of these slabs.
-                None => common.receive(shared, KEEP_NONE),
+                None => common.receive(shared),
             }
             common.take(shared, class, want, chain);
         });
@@ -129,7 +129,7 @@ impl<M: Machine> NodeHeap<M> {
     /// Takes blocks of `class` that are left in slabs that threads share, for one that does not, or not now.
     fn take_left(&self, cache: &Cache, class: SizeClass, want: usize, chain: &mut Chain) {
         self.registry.try_common(self.machine(), cache, |common| {
-            common.receive(&self.shared, KEEP_NONE);
+            common.receive(&self.shared);
             common.take(&self.shared, class, want, chain);
         });
     }
@@ -143,7 +143,7 @@ impl<M: Machine> NodeHeap<M> {
     fn adopt(&self, cache: &Cache, class: SizeClass) -> bool {
         let most = self.shared.decisions().slabs_adopt;
         self.registry.any_idle(self.machine(), cache.home.get(), most, |from| {
-            from.slabs.receive(&self.shared, KEEP_NONE);
+            from.slabs.receive(&self.shared);
             if from.slabs.first(class).is_none() {
                 // Its blocks become bits, and this lists the slabs with these bits.
                 self.stow(from, class);
@@ -205,7 +205,7 @@ impl<M: Machine> NodeHeap<M> {
         let rest = if short || close { full } else { self.try_set_aside(cache, class, full) };
         // The free that looked at the blocks has taken long already.
         let words = if close { CLOSE } else { decisions.reserve_words };
-        let rest = self.give_step(cache, rest, words);
+        let rest = give_list(&self.shared, Some(&cache.slabs), rest, words);
         // SAFETY: as above; the rest is this cache's as well.
         unsafe { Block::link(last, rest.first, key) };
         // A short stack from now on: what does not fit goes back at once, little by little.
@@ -237,18 +237,11 @@ impl<M: Machine> NodeHeap<M> {
         most.min(units.kept_at_most() / (16 * threads.max(1)))
     }
 
-    /// Gives the first of a list of blocks back to bits, to at most `words` of them. What is left of it.
-    pub(super) fn give_step(&self, cache: &Cache, list: List, words: usize) -> List {
-        let (first, given) = give_list(&self.shared, Some(&cache.slabs), list.first, words);
-        // After misuse nothing is left, and nobody knows how many were given.
-        let len = if first.is_null() { 0 } else { list.len.saturating_sub(given) };
-        List { first, len }
-    }
-
     /// Puts a stack, if it has blocks, into the depot, or back to bits where it has no head.
+    #[inline(never)]
     pub(super) fn set_aside(&self, cache: &Cache, class: SizeClass, stack: List) {
         let rest = self.try_set_aside(cache, class, stack);
-        give_list(&self.shared, Some(&cache.slabs), rest.first, usize::MAX);
+        give_list(&self.shared, Some(&cache.slabs), rest, usize::MAX);
     }
 
     /// Puts a stack, if it has blocks, into the depot; it is the answer again where its blocks are too small for a magazine's
@@ -305,13 +298,18 @@ impl<M: Machine> NodeHeap<M> {
         let Some(other) = cache.reserve.next_stocked(class) else {
             return self.repay_at_hand(cache, class);
         };
-        let Some(stack) = cache.reserve.take_owed(other, cache.key()) else { return };
-        cache.slabs.reuse(stack.len * other.size());
-        let rest = self.give_step(cache, stack, decisions.reserve_repaid_words);
-        self.set_aside(cache, other, rest);
+        let whole = self.stack_len(cache, other);
+        let mut stacks = cache.reserve.take_owed(other, whole, cache.key());
+        let taken = List::len_of_all(&stacks);
+        cache.slabs.reuse(taken * other.size());
+        // No more blocks than of one full stack.
+        let most = (decisions.reserve_repaid_words, whole);
+        give_lists(&self.shared, Some(&cache.slabs), &mut stacks, most);
+        let left = List::len_of_all(&stacks);
+        stacks.into_iter().rev().for_each(|rest| self.set_aside(cache, other, rest));
         // The last stack; but not what is left of a longer one.
-        let kept = if rest.is_empty() { self.stack_len(cache, other) } else { 0 };
-        cache.reserve.repaid(other, stack.len - rest.len, kept);
+        let kept = if left == 0 { whole } else { 0 };
+        cache.reserve.repaid(other, taken - left, kept);
     }
 
     /// The same of stacks that nobody used for a while: of blocks that were freed in random order, a few keep all slabs of
@@ -331,7 +329,8 @@ impl<M: Machine> NodeHeap<M> {
         let Some(other) = cache.reserve.next_resting(class, classes, rests) else { return };
         let granted = magazines.granted(other);
         let stack = magazines.take(other, granted);
-        let rest = self.give_step(cache, stack, self.shared.decisions().reserve_words);
+        let words = self.shared.decisions().reserve_words;
+        let rest = give_list(&self.shared, Some(&cache.slabs), stack, words);
         magazines.set(other, rest, granted);
         // What is left has its turn again.
         magazines.look(other);
@@ -348,7 +347,7 @@ impl<M: Machine> NodeHeap<M> {
             cache.reserve.empty(&self.shared, Some(&cache.slabs), class);
         }
         cache.reserve.runs.give_all(&self.shared);
-        cache.slabs.receive(&self.shared, KEEP_NONE);
+        cache.slabs.receive(&self.shared);
         cache.slabs.retire_free(&self.shared);
     }
 

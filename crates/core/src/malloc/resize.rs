@@ -5,7 +5,7 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::large::{self, Large};
 use super::tag::LARGE;
-use super::units::region::{Region, Run};
+use super::units::region::Region;
 use super::units::{UNIT, UnitCount, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
@@ -26,14 +26,14 @@ impl<M: Machine> NodeHeap<M> {
         align: UnitCount,
     ) -> (*mut u8, bool) {
         let _changing = cache.changing();
-        let Some(run) = self.take_large(cache, size, align) else {
+        let Some((address, zero)) = self.take_large(cache, size, align) else {
             return (ptr::null_mut(), false);
         };
-        (ptr::with_exposed_provenance_mut(run.address), run.zero)
+        (ptr::with_exposed_provenance_mut(address), zero)
     }
 
-    /// A run that is a large block already.
-    fn take_large(&self, cache: &Cache, size: usize, align: UnitCount) -> Option<Run> {
+    /// The address of a large block, and whether it reads as zero.
+    fn take_large(&self, cache: &Cache, size: usize, align: UnitCount) -> Option<(usize, bool)> {
         if size > LARGEST || align.0 > LARGEST / UNIT {
             return None;
         }
@@ -42,28 +42,31 @@ impl<M: Machine> NodeHeap<M> {
         let layout = UnitLayout { len: units, align };
         let tail = units.bytes() - rounded;
         let found = if self.is_shared() { self.take_set_aside(cache, layout) } else { None };
-        let (region, run) = match found {
-            Some((region, address)) => (region, Run::reused(address)),
-            None => self.take_run(cache, self.here(cache), layout, tail)?,
+        let (region, address, zero) = match found {
+            Some((region, address)) => (region, address, false),
+            None => {
+                let (region, run) = self.take_run(cache, self.here(cache), layout, tail)?;
+                (region, run.address, run.zero)
+            }
         };
-        let large = Large::of(region, run.address);
+        let large = Large::of(region, address);
         large.size.set(rounded);
         large.units.set(units);
         self.shared.limits.change_tails(0, tail);
-        if !run.zero {
+        if !zero {
             // SAFETY: the run is ours. What a slab's first block left there was its mark, and a program may copy what it never
             // wrote: back to that very place, by `realloc`, when there is a block in use.
-            unsafe { Block::wipe(ptr::with_exposed_provenance_mut(run.address)) };
-            self.drop_tail(run.address + rounded, tail);
+            unsafe { Block::wipe(ptr::with_exposed_provenance_mut(address)) };
+            self.drop_tail(address + rounded, tail);
         }
         // SAFETY: the region contains the run.
-        let tag = unsafe { region.tag(run.address) };
+        let tag = unsafe { region.tag(address) };
         // A run that was set aside has its tag; other threads read and write those beside it.
         if tag.load(Ordering::Relaxed) != LARGE {
             tag.store(LARGE, Ordering::Release);
         }
-        self.refresh_for(cache, region, run.address);
-        Some(run)
+        self.refresh_for(cache, region, address);
+        Some((address, zero))
     }
 
     /// Frees a large block.
@@ -123,11 +126,11 @@ impl<M: Machine> NodeHeap<M> {
 
     fn move_large(&self, cache: &Cache, region: &Region, from: usize, size: usize) -> usize {
         let have = Large::of(region, from).size.get();
-        let Some(run) = self.take_large(cache, size, UnitCount::ONE) else { return 0 };
-        let to: *mut u8 = ptr::with_exposed_provenance_mut(run.address);
+        let Some((new, _)) = self.take_large(cache, size, UnitCount::ONE) else { return 0 };
+        let to: *mut u8 = ptr::with_exposed_provenance_mut(new);
         let source: *mut u8 = ptr::with_exposed_provenance_mut(from);
         // Pages that move stay on their node: only within one home.
-        let same = region.home() == Home::ANYWHERE || region.contains(run.address);
+        let same = region.home() == Home::ANYWHERE || region.contains(new);
         let moves = same && self.shared.decisions().moves_pages(have, self.usage().used);
         let moved = if moves { large::relocate(&self.shared, from, to, have) } else { 0 };
         if moved == 0 {

@@ -14,6 +14,9 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU16, Ordering};
 
+/// Stacks of a class that go back in turn: the links of the others come from memory meanwhile.
+pub const ABREAST: usize = 3;
+
 /// See the module. All-zero is empty.
 #[repr(C)]
 pub struct Reserve {
@@ -60,6 +63,7 @@ impl Reserve {
     }
 
     /// The stack of a class that was set aside last.
+    #[inline(never)]
     pub fn take(&self, class: SizeClass, key: usize) -> Option<List> {
         let at = class.index();
         if self.depots.at(at).is_empty() {
@@ -95,8 +99,9 @@ impl Reserve {
         let mut magazine = self.take_depot(class);
         while !magazine.is_null() {
             // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
-            let next = unsafe { Magazine::take_next(magazine, shared.key()) };
-            give_list(shared, by, magazine.cast(), usize::MAX);
+            let (next, len) =
+                unsafe { (Magazine::take_next(magazine, shared.key()), (*magazine).len as usize) };
+            give_list(shared, by, List { first: magazine.cast(), len }, usize::MAX);
             magazine = next;
         }
     }
@@ -212,13 +217,19 @@ impl Reserve {
         None
     }
 
-    /// Takes a stack of a class whose turn it is to go back. `None`: the purger has them.
-    pub fn take_owed(&self, class: SizeClass, key: usize) -> Option<List> {
-        let stack = self.take(class, key);
-        if stack.is_none() {
+    /// Takes stacks of a class whose turn it is to go back, the last `kept` blocks only alone. All empty: the purger has them.
+    pub fn take_owed(&self, class: SizeClass, kept: usize, key: usize) -> [List; ABREAST] {
+        let held = || self.held.at(class.index()).load(Ordering::Relaxed) as usize;
+        let mut stacks = [List::EMPTY; ABREAST];
+        for (before, stack) in stacks.iter_mut().enumerate() {
+            if before == 0 || held() > kept {
+                *stack = self.take(class, key).unwrap_or(List::EMPTY);
+            }
+        }
+        if stacks.iter().all(|stack| stack.is_empty()) {
             self.unstock(class);
         }
-        stack
+        stacks
     }
 
     /// `given` blocks of a class went back; `kept` blocks that are still set aside, at most, stay for their class until
@@ -300,7 +311,7 @@ mod tests {
         assert!(reserve.owes());
         let next = || {
             let class = reserve.next_stocked(grows)?;
-            assert_eq!(reserve.take_owed(class, KEY)?.len, 1);
+            assert_eq!(reserve.take_owed(class, 1, KEY).map(|stack| stack.len), [1, 0, 0]);
             Some(class)
         };
         assert_eq!([next(), next(), next(), next()].map(Option::unwrap), [low, high, low, high]);

@@ -9,7 +9,7 @@ use crate::malloc::shared::Shared;
 use crate::malloc::units::UNIT;
 use crate::malloc::units::region::Region;
 use crate::size_class::SizeClass;
-use core::ptr;
+use core::slice;
 use core::sync::atomic::Ordering;
 
 /// Blocks for each word of bits, on the average, where they lie so close that fewer words would do.
@@ -23,30 +23,49 @@ pub const CLOSE: usize = 2;
 pub const SAMPLE: usize = 64;
 
 /// Gives the first blocks of a linked list back to their slabs, neighbours in the list that lie in one word of bits
-/// together: to `words` words, at most, and [`BLOCKS_A_WORD`] for each or a few more. Answers the rest of the list and how
-/// many blocks were given. `by` has the slabs of the calling thread, if it has any.
+/// together: to `words` words, at most, and [`BLOCKS_A_WORD`] for each or a few more. The rest of the list. `by` has the
+/// slabs of the calling thread, if it has any.
 ///
 /// Misuse found here was caused long ago, not by the caller: it is noted, and the rest of the list lost.
-#[inline(never)]
 pub fn give_list<M: Machine>(
     shared: &Shared<M>,
     by: Option<&Slabs>,
-    mut list: *mut Block,
+    mut list: List,
     words: usize,
-) -> (*mut Block, usize) {
-    let most = words.saturating_mul(BLOCKS_A_WORD);
-    let (mut given, mut bytes, mut left) = (0, 0, words);
-    while !list.is_null() && left > 0 && given < most {
-        let first = list;
-        match give_neighbours(shared, by, &mut list) {
-            Ok((len, size)) => {
-                left -= 1;
-                given += len;
-                bytes += len * size;
+) -> List {
+    give_lists(shared, by, slice::from_mut(&mut list), (words, usize::MAX));
+    list
+}
+
+/// The same of several lists in turn, so many words and blocks of all together: while one list's link comes from memory, the others
+/// go on. What is left of each stays there.
+#[inline(never)]
+pub fn give_lists<M: Machine>(
+    shared: &Shared<M>,
+    by: Option<&Slabs>,
+    lists: &mut [List],
+    (words, blocks): (usize, usize),
+) {
+    let most = blocks.min(words.saturating_mul(BLOCKS_A_WORD));
+    let (mut given, mut bytes, mut had) = (0, 0, 0);
+    'all: while lists.iter().any(|list| !list.is_empty()) {
+        for list in lists.iter_mut().filter(|list| !list.is_empty()) {
+            if had == words || given >= most {
+                break 'all;
             }
-            Err(misuse) => {
-                shared.late.note(misuse, first.addr());
-                return (ptr::null_mut(), 0);
+            let first = list.first;
+            match give_neighbours(shared, by, &mut list.first) {
+                Ok((len, size)) => {
+                    had += 1;
+                    given += len;
+                    bytes += len * size;
+                    // In a forked child the count may be wrong.
+                    list.len = if list.is_empty() { 0 } else { list.len.saturating_sub(len) };
+                }
+                Err(misuse) => {
+                    shared.late.note(misuse, first.addr());
+                    *list = List::EMPTY;
+                }
             }
         }
     }
@@ -54,7 +73,6 @@ pub fn give_list<M: Machine>(
         Some(slabs) => slabs.account(shared, bytes),
         None => shared.note_freed(bytes),
     }
-    (list, given)
 }
 
 /// Whether the first [`SAMPLE`] blocks of a list of `class`, which has as many, lie close, all of them in `region`. (What the
@@ -110,6 +128,7 @@ fn give_neighbours<M: Machine>(
         }
     }
     *list = block;
+    Block::send_for(block);
     give_word(shared, by, slab, first / 64, bits, len)?;
     Ok((len as usize, class.size()))
 }

@@ -15,10 +15,10 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Takes the unit of a slab that was just retired, whose address it is told; `false`: it shall be a free unit.
-pub type Keep<'a> = &'a dyn Fn(usize) -> bool;
+type Keep<'a> = &'a dyn Fn(usize) -> bool;
 
 /// Keeps none.
-pub const KEEP_NONE: Keep = &|_| false;
+const KEEP_NONE: Keep = &|_| false;
 
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub const NOTHING_MORE: u16 = 0x8000;
@@ -144,7 +144,12 @@ impl Slabs {
     }
 
     /// Lists slabs to which others gave blocks, and retires those that hold no block.
-    pub fn receive<M: Machine>(&self, shared: &Shared<M>, keep: Keep) {
+    pub fn receive<M: Machine>(&self, shared: &Shared<M>) {
+        self.receive_keeping(shared, KEEP_NONE);
+    }
+
+    /// The same; `keep` has the first choice of their units.
+    pub fn receive_keeping<M: Machine>(&self, shared: &Shared<M>, keep: Keep) {
         if !self.inbox.is_empty() {
             self.inbox.take(|slab| self.receive_one(shared, slab, keep));
         }

@@ -30,6 +30,6 @@ pub mod sparse;
 pub mod vacancy;
 
 #[cfg(not(loom))]
-pub use give::{CLOSE, SAMPLE, give_list, give_word, lie_close};
+pub use give::{CLOSE, SAMPLE, give_list, give_lists, give_word, lie_close};
 #[cfg(not(loom))]
-pub use lists::{KEEP_NONE, NOTHING_MORE, Slabs};
+pub use lists::{NOTHING_MORE, Slabs};

@@ -559,13 +559,6 @@ pub struct Run {
     pub used: UnitCount,
 }
 
-impl Run {
-    /// One that was in use a moment ago.
-    pub const fn reused(address: usize) -> Run {
-        Run { address, zero: false, fresh: false, used: UnitCount(0) }
-    }
-}
-
 /// Bytes of one bit a bank, for so many of them.
 const fn bytes_for(banks: usize) -> usize {
     banks.div_ceil(64) * 8
