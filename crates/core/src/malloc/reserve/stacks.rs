@@ -311,13 +311,24 @@ mod tests {
         assert!(reserve.owes());
         let next = || {
             let class = reserve.next_stocked(grows)?;
-            assert_eq!(reserve.take_owed(class, 1, KEY).map(|stack| stack.len), [1, 0, 0]);
-            Some(class)
+            let taken = reserve.take_owed(class, 1, KEY).map(|stack| stack.len);
+            assert_eq!(taken[1..], [0, 0], "the last one goes alone");
+            (taken[0] == 1).then_some(class)
         };
         assert_eq!([next(), next(), next(), next()].map(Option::unwrap), [low, high, low, high]);
         assert_eq!(next(), None, "a class without a stack is left out");
         assert_eq!(next(), None);
         assert_eq!(reserve.next_stocked(grows), None);
+    }
+
+    #[test]
+    fn stacks_go_back_abreast_and_the_last_alone() {
+        // SAFETY: all-zero is empty.
+        let reserve: Reserve = unsafe { MaybeUninit::zeroed().assume_init() };
+        let (mut blocks, class) = ([[0; 4]; 5], class(3));
+        blocks.iter_mut().for_each(|block| put(&reserve, class, block));
+        let next = || reserve.take_owed(class, 1, KEY).map(|stack| stack.len);
+        assert_eq!([next(), next(), next(), next()], [[1, 1, 1], [1, 0, 0], [1, 0, 0], [0; 3]]);
     }
 
     #[test]
