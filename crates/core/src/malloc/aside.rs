@@ -56,7 +56,7 @@ impl<M: Machine> NodeHeap<M> {
         large::take_back(&self.shared, region, address);
         Runs::put(place, address, units);
         // Told to the purger with what else the thread gives back.
-        cache.slabs.given.set(cache.slabs.given.get() + units.bytes());
+        cache.slabs.given.set(cache.slabs.given.get() + units.bytes() as isize);
         true
     }
 

@@ -223,7 +223,7 @@ impl<M: Machine> NodeHeap<M> {
         cache.slabs.receive(&self.shared);
         cache.slabs.retire_free(&self.shared);
         // Should no thread come for it, the purger shall: now is the last time that this one can say so.
-        cache.told.set(cache.slabs.given.get() + cache.stacked());
+        cache.told.set(cache.slabs.given.get().max(0) as usize + cache.stacked());
         self.shared.note_freed(cache.told.get());
         drop(changing);
         self.registry.give(self.machine(), cache);

@@ -23,6 +23,10 @@ const KEEP_NONE: Keep = &|_| false;
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub const NOTHING_MORE: u16 = 0x8000;
 
+/// Bytes given back that a thread adds to the heap's count at once, and bytes in use again that it sets against others, at most: all
+/// threads write that count.
+const STEP: isize = 256 << 10;
+
 /// The slabs of a cache, with which its page begins: the address of both is the owner in a slab's tag. All-zero is none.
 #[repr(C)]
 pub struct Slabs {
@@ -32,8 +36,8 @@ pub struct Slabs {
     inbox: Inbox<Slab>,
     /// Of which classes it ever had a slab.
     opened: Cell<u64>,
-    /// Bytes given back and not yet added to the heap's count.
-    pub given: Cell<usize>,
+    /// Bytes given back and not yet added to the heap's count; below 0: in use again that were.
+    pub given: Cell<isize>,
     /// Slabs it owns.
     pub owned: AtomicU32,
 }
@@ -331,20 +335,18 @@ impl Slabs {
 
     /// Counts bytes that were given back, in steps.
     pub fn account<M: Machine>(&self, shared: &Shared<M>, bytes: usize) {
-        /// What is counted at once: other threads count, too.
-        const STEP: usize = 256 * 1024;
-        let given = self.given.get() + bytes;
+        let given = self.given.get() + bytes as isize;
         if given < STEP {
             self.given.set(given);
         } else {
             self.given.set(0);
-            shared.note_freed(given);
+            shared.note_freed(given as usize);
         }
     }
 
     /// Bytes that were given back are in use again: what comes and goes does not concern the purger.
     pub fn reuse(&self, bytes: usize) {
-        self.given.set(self.given.get().saturating_sub(bytes));
+        self.given.set((self.given.get() - bytes as isize).max(-STEP));
     }
 
     /// Asks for a huge page if one pays for the bank that a run, just taken for a slab, has opened.
