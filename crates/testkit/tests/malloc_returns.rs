@@ -197,6 +197,18 @@ fn what_many_threads_leave_is_worth_a_round() {
     assert!(heap.usage().used.0 <= 20, "{} units are in use", heap.usage().used.0);
 }
 
+/// What a thread frees and takes again is no news either, though a stack that it sets aside is as much as is counted at once.
+#[test]
+fn what_comes_and_goes_is_no_work_for_the_purger() {
+    let heap = heap();
+    let cache = heap.attach().expect("memory");
+    for _ in 0..100 {
+        let blocks = fill(&heap, cache, 60_000, 8 * 60_000);
+        free(&heap, cache, blocks);
+        assert!(!heap.wants_purge());
+    }
+}
+
 /// What one leaves and the next takes is no news, however often.
 #[test]
 fn threads_one_after_the_other_are_no_work_for_the_purger() {
