@@ -3,11 +3,12 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p freehold-core --test malloc_loom`
 #![cfg(loom)]
 
-use freehold_core::malloc::Chain;
+use freehold_core::malloc::arrivals::Arrivals;
 use freehold_core::malloc::depot::{Depot, HEADER, Magazine};
 use freehold_core::malloc::inbox::{Inbox, Linked};
 use freehold_core::malloc::slab::Slab;
 use freehold_core::malloc::vacancy::Dequeued;
+use freehold_core::malloc::{Block, Chain};
 use freehold_core::size_class::class_of;
 use freehold_core::sync::AtomicPtr;
 use loom::sync::Arc;
@@ -345,5 +346,48 @@ fn a_magazine_is_had_by_its_owner_or_by_who_takes_the_depot() {
         };
         let taken = taker.join().unwrap();
         assert_eq!(popped + rest + taken, 3, "popped {popped}, rest {rest}, taken {taken}");
+    });
+}
+
+#[test]
+fn each_block_that_arrives_is_taken_once() {
+    loom::model(|| {
+        let class = class_of(32768).expect("a class");
+        let unit = Box::into_raw(Box::<Unit>::new_uninit()).cast::<Unit>().expose_provenance();
+        let arrivals = Arc::new(Arrivals::new());
+        let free = move |arrivals: &Arrivals, number: usize| {
+            let block = std::ptr::with_exposed_provenance_mut(unit + number * 32768);
+            // SAFETY: half of the unit each, and freed once.
+            assert!(unsafe { arrivals.push(block, class, KEY) });
+        };
+        // The blocks that were there, a bit each.
+        let take = move |arrivals: &Arrivals| {
+            let list = arrivals.take(class);
+            let (mut block, mut blocks) = (list.first, Vec::new());
+            while !block.is_null() {
+                blocks.push((block.addr() - unit) / 32768);
+                // SAFETY: taken, and linked with this key.
+                block = unsafe { Block::next(block, KEY) };
+            }
+            assert_eq!(blocks.len(), list.len);
+            blocks
+        };
+        let freer = {
+            let arrivals = arrivals.clone();
+            thread::spawn(move || free(&arrivals, 0))
+        };
+        let purger = {
+            let arrivals = arrivals.clone();
+            thread::spawn(move || take(&arrivals))
+        };
+        free(&arrivals, 1);
+        let mut taken = take(&arrivals);
+        freer.join().unwrap();
+        taken.extend(purger.join().unwrap());
+        taken.extend(take(&arrivals));
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 1]);
+        // SAFETY: from `into_raw`, and nobody else has it.
+        drop(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Unit>(unit)) });
     });
 }

@@ -124,6 +124,7 @@ fn note_freed(block: *mut u8, size: usize) {
 ///
 /// # Safety
 /// The block is the caller's; afterwards only the answer is, unless it is null.
+#[inline(never)]
 pub(crate) unsafe fn reallocate(
     cache: &Cache,
     block: *mut u8,

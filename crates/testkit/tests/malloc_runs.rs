@@ -1,4 +1,4 @@
-//! Runs of large blocks, and units of slabs, that one of several threads sets aside.
+//! Runs of large blocks that one of several threads sets aside.
 
 use freehold_core::malloc::units::{UNIT, UnitCount};
 use freehold_core::malloc::{Cache, Misuse, NodeHeap};
@@ -92,28 +92,6 @@ fn runs_become_free_units() {
     let small = heap.allocate(one, 64);
     assert_eq!(small.addr() & !(UNIT - 1), block.addr(), "in what is resident");
     assert_eq!(used(&heap), at_first + UnitCount::ONE);
-}
-
-/// What another thread gave back of long blocks serves the next slab, of any size.
-#[test]
-fn the_unit_of_a_slab_that_others_emptied_is_the_next_slab() {
-    let (heap, [one, two]) = heap();
-    let blocks: Vec<_> = (0..4).map(|_| heap.allocate(one, UNIT - 100)).collect();
-    let before = used(&heap);
-    blocks.iter().for_each(|&block| free(&heap, two, block));
-    let small = heap.allocate(one, 100);
-    let unit = small.addr() & !(UNIT - 1);
-    assert!(blocks.iter().any(|block| block.addr() == unit), "in one of them");
-    assert_eq!((used(&heap), heap.usage().dirty), (before, UnitCount(0)));
-    assert_eq!(heap.census().dirty, 2 * UNIT as u64, "two are set aside, one is still a slab");
-    for &block in blocks.iter().filter(|block| block.addr() != unit) {
-        // SAFETY: nobody uses the blocks.
-        assert_eq!(unsafe { heap.free(two, block) }, Err(Misuse::DoubleFree));
-    }
-    heap.check().expect("whole");
-    heap.purge(true);
-    assert_eq!(used(&heap), before.beyond(UnitCount(2)));
-    heap.check().expect("whole");
 }
 
 /// What the purger took is not counted any more, whoever counted it meanwhile.

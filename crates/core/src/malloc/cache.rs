@@ -209,7 +209,15 @@ impl Cache {
     pub(super) fn is_empty(&self) -> bool {
         self.slabs.is_empty()
             && self.reserve.is_empty()
-            && SizeClass::all().all(|class| self.magazines.first(class).is_null())
+            && SizeClass::all().all(|class| self.has_none(class))
+    }
+
+    /// Whether it has no blocks of a class, nor a slab with some.
+    #[inline(never)]
+    fn has_none(&self, class: SizeClass) -> bool {
+        self.slabs.first(class).is_none()
+            && !self.reserve.has_any(class)
+            && self.magazines.first(class).is_null()
     }
 
     /// Notes that a block of `class` will read as zero, if the run for its slab does and it is the only one there: link and

@@ -18,6 +18,7 @@ use super::cache::Cache;
 use super::heap::NodeHeap;
 use super::large::Large;
 use super::registry::PER_UNIT;
+use super::reserve::arrivals::{self, SHORT_CLASSES};
 use super::slabs::pages::Pages;
 use super::slabs::slab::Slab;
 use super::slabs::vacancy::Vacancy;
@@ -30,7 +31,7 @@ use crate::size_class::{CLASSES, SizeClass};
 use core::mem::offset_of;
 
 /// Grows when the meaning of [`Layout`], [`Roots`] or a tag changes.
-pub const LAYOUT_VERSION: u32 = 6;
+pub const LAYOUT_VERSION: u32 = 7;
 
 /// Most caches that are visited: a list that never ends is not one.
 const MOST_CACHES: usize = 1 << 20;
@@ -94,6 +95,7 @@ pub struct Layout {
     cache_spare_len: u32,
     cache_held: u32,
     cache_parcel_len: u32,
+    cache_arrivals: u32,
     cache_attached: u32,
     cache_key: u32,
     cache_next_unit: u32,
@@ -121,6 +123,7 @@ impl Layout {
         cache_spare_len: offset_of!(Cache, reserve.spare_len) as u32,
         cache_held: offset_of!(Cache, reserve.held) as u32,
         cache_parcel_len: offset_of!(Cache, reserve.parcels.len) as u32,
+        cache_arrivals: offset_of!(Cache, reserve.arrivals) as u32,
         cache_attached: offset_of!(Cache, attached) as u32,
         cache_key: offset_of!(Cache, magazines.key) as u32,
         cache_next_unit: offset_of!(Cache, next_unit) as u32,
@@ -408,14 +411,18 @@ impl<P: Peek> Walk<'_, P> {
             0 => census.caches_idle += 1,
             _ => census.caches += 1,
         }
-        for (class, sum) in (0..).zip(&mut census.classes) {
+        for (class, sum) in (0_u32..).zip(&mut census.classes) {
             let granted = read_u16(bytes, layout.cache_granted + class * 2) as i64;
             let room = read_u32(bytes, layout.cache_room + class * 4) as i32 as i64;
             let stacked = (granted - room).clamp(0, granted + 1) as u64;
             let spare = read_u16(bytes, layout.cache_spare_len + class * 2) as u64;
             let held = read_u16(bytes, layout.cache_held + class * 2) as u64;
             let parcels = (read_u16(bytes, layout.cache_parcel_len + class) & 0xFF) as u64;
-            sum.cached = (sum.cached + stacked + spare + held + parcels).min(sum.blocks - sum.free);
+            let list =
+                class.checked_sub(SHORT_CLASSES as u32).map(|at| layout.cache_arrivals + at * 8);
+            let arrived = list.map_or(0, |at| arrivals::len_of(read_u64(bytes, at) as usize));
+            let cached = stacked + spare + held + parcels + arrived as u64;
+            sum.cached = (sum.cached + cached).min(sum.blocks - sum.free);
         }
     }
 }

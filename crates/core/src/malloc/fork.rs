@@ -14,7 +14,7 @@
 //! the child derives all other state anew from words that are never torn, because each is one word:
 //!
 //! ```text
-//! used bits of banks, tags, bits of slabs         stand
+//! used bits of banks, tags, bits of slabs         stand; so do arrivals
 //! lists of banks and counts                       from used bits          (units)
 //! lists of slabs, inboxes, counts of free blocks  from tags and bits
 //! busy caches: stacks, depots, parcels            walked as far as they are whole; their blocks become bits

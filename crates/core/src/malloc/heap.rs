@@ -16,10 +16,11 @@ use super::found::Kind;
 use super::large;
 use super::misuse::Misuse;
 use super::registry::Registry;
+use super::reserve::arrivals::SHORT_CLASSES;
 use super::shared::Shared;
 use super::slabs::sparse;
 use super::slabs::{give_word, slab::Slab};
-use super::tag::{SHARED, SPARSE, Tag};
+use super::tag::{Owner, SHARED, SPARSE, Tag};
 use super::units::region::{Region, Run};
 use super::units::{UNIT, UnitCount, UnitLayout, Usage};
 use crate::machine::Machine;
@@ -346,13 +347,15 @@ impl<M: Machine> NodeHeap<M> {
         if unsafe { Block::is_marked(block, cache.key()) } {
             return Err(Misuse::DoubleFree);
         }
-        let own = owner == cache.slabs.owner();
-        if own || tag & (SHARED | SPARSE) != 0 {
-            self.check_free(cache, address, tag)?;
-            if own || (tag & SHARED != 0 && cache.is_at_home_of(owner)) {
-                self.put_back(cache, block, class);
+        if owner == cache.slabs.owner() || tag & (SHARED | SPARSE) != 0 {
+            if self.take_back(cache, block, tag)? {
                 return Ok(true);
             }
+        } else if class.index() >= SHORT_CLASSES
+            // SAFETY: the block is free now, and the caller's.
+            && unsafe { self.send_home(cache, owner, block, class) }
+        {
+            return Ok(true);
         }
         let most = self.shared.decisions().parcel_len(class);
         // SAFETY: the block is free now, and no slab of ours has it.
@@ -365,17 +368,42 @@ impl<M: Machine> NodeHeap<M> {
         }
     }
 
-    /// Whether a block of a slab, which is our own or sparse, may be freed.
+    /// Puts a long block where its slab's owner finds it; `false`: there is no room.
+    ///
+    /// # Safety
+    /// The block is of the class, free, and the caller's; the owner is that of its slab's tag.
     #[inline(never)]
-    fn check_free(&self, cache: &Cache, address: *mut u8, tag: u64) -> Result<(), Misuse> {
-        let Tag::Slab(owner, _) = Tag::decode(tag) else { return Err(Misuse::NotABlock) };
-        if tag & SPARSE == 0 {
-            return Ok(());
+    unsafe fn send_home(
+        &self,
+        cache: &Cache,
+        owner: Owner,
+        block: *mut Block,
+        class: SizeClass,
+    ) -> bool {
+        let to = ptr::with_exposed_provenance::<Cache>(owner.0);
+        // SAFETY: a cache, or its page if it gave the slab to another just now and was given up; the block is the caller's.
+        let sent = unsafe { (*to).reserve.arrivals.push(block, class, cache.key()) };
+        if sent {
+            cache.slabs.account(&self.shared, class.size());
         }
-        let (region, _) = self.shared.tag_at(address.addr())?;
-        let slab = Slab::of(region, address.addr());
+        sent
+    }
+
+    /// Puts a free block of a slab with that tag back into the cache, if the slab is its own, or shared and of its home. Looks
+    /// closely where the slab is sparse.
+    #[inline(never)]
+    fn take_back(&self, cache: &Cache, block: *mut Block, tag: u64) -> Result<bool, Misuse> {
+        let Tag::Slab(owner, class) = Tag::decode(tag) else { return Err(Misuse::NotABlock) };
         let own = owner == cache.slabs.owner();
-        sparse::check_free(&self.shared, slab, address.addr(), own)
+        if tag & SPARSE != 0 {
+            let (region, _) = self.shared.tag_at(block.addr())?;
+            sparse::check_free(&self.shared, Slab::of(region, block.addr()), block.addr(), own)?;
+        }
+        let ours = own || (tag & SHARED != 0 && cache.is_at_home_of(owner));
+        if ours {
+            self.put_back(cache, block, class);
+        }
+        Ok(ours)
     }
 
     /// [`NodeHeap::free_tagged`] of what is no block of a slab.

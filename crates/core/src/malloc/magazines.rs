@@ -134,21 +134,27 @@ impl Magazines {
         self.granted.at(class.index()).get() as usize
     }
 
-    /// Cuts a stack, which is longer, behind its first `len` blocks; the others.
+    /// Cuts a stack, which is longer, behind its first `len` blocks; the others. None if a link among them leads astray: the stack is
+    /// as it was, and tells when it gets there.
     pub(super) fn cut(&self, class: SizeClass, len: usize) -> List {
         let (key, have) = (self.key.get(), self.len(class));
-        let Some(more) = len.checked_sub(1) else { return self.take(class, 0) };
-        let mut last = self.first(class);
-        for _ in 0..more {
-            // SAFETY: the stack is ours, and longer than that.
-            last = unsafe { Block::next(last, key) };
+        if len == 0 {
+            return self.take(class, 0);
         }
-        // SAFETY: as above: the last one that stays, and the one behind it.
-        let rest = unsafe {
-            let rest = Block::next(last, key);
-            Block::link(last, ptr::null_mut(), key);
-            rest
-        };
+        let leads = |at: *mut Block| !at.is_null() && class.starts_at(at.addr() & (UNIT - 1));
+        let (mut last, mut rest) = (ptr::null_mut(), self.first(class));
+        for _ in 0..len {
+            if !leads(rest) {
+                return List::EMPTY;
+            }
+            // SAFETY: the stack is ours, and its links lead to blocks so far.
+            (last, rest) = (rest, unsafe { Block::next(rest, key) });
+        }
+        if !leads(rest) {
+            return List::EMPTY;
+        }
+        // SAFETY: the last one that stays.
+        unsafe { Block::link(last, ptr::null_mut(), key) };
         self.grant(class, len, len);
         List { first: rest, len: have - len }
     }

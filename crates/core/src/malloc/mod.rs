@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! magazines   what is hot: a thread's stacks of free blocks          take, give
-//! reserve     what is set aside: depots, runs, parcels, spare stacks  put, take, collect, empty
+//! reserve     what is set aside, or freed by others: depots, runs,   put, push, take, collect, empty
+//!             arrivals, parcels, spare stacks
 //! slabs       64 KiB of blocks of one class: bits, tags, inboxes     take, give, cut, adopt, receive, retire
 //! units       runs of 64 KiB: banks, regions, homes, purging         take, give, extend, hide, close
 //!
@@ -16,17 +17,18 @@
 //! purge       returns pages that hold no block, also inside slabs in use
 //! vacate      moves memory off closed nodes                          fork       makes the heap of a forked child whole
 //! walk        every block that a program has; is an address one      census     what a heap holds, counted from outside
-//! limits      what a heap may hold                                   aside      whole units that a thread sets aside
+//! limits      what a heap may hold                                   aside      runs that a thread sets aside
 //! room        how much is left, and what the heap then keeps for itself
 //! ```
 //!
-//! A block is in exactly one of four places: with the program; in a stack, the spare stack or the depot
+//! A block is in exactly one of four places: with the program; in a stack, the spare stack, the depot or the arrivals
 //! of the cache that owns its slab; in a parcel of another cache; a set bit of its slab. Links lie
 //! in the block itself only in the second and third, so all other state of free memory can
 //! be read, checked and returned without touching the block.
 //!
 //! A stack holds its own cache's blocks only (except blocks left over from slabs that others adopted): a block freed by
-//! another thread returns as a bit to its owner, so the allocator never makes two threads write to one cache line.
+//! another thread returns to its owner, as a bit or, if it is long, itself; so the allocator never makes two threads write
+//! to one cache line of blocks.
 //!
 //! `freehold_blocks::sharing` holds the alternatives, which work with any policy of blocks: one
 //! lock, a reader-writer lock, stripes, a heap per thread. The laboratory measures them beside this one.
@@ -44,7 +46,7 @@ pub use misuse::Misuse;
 pub use reserve::depot;
 pub use slabs::{inbox, vacancy};
 #[cfg(loom)]
-pub use {block::Chain, slabs::slab};
+pub use {block::Block, block::Chain, reserve::arrivals, slabs::slab};
 
 // Under loom only the lock-free parts exist: loom's atomics cannot be statics or mapped memory.
 #[cfg(not(loom))]

@@ -20,7 +20,8 @@ use super::misuse::Misuse;
 use super::reserve::depot::HEADER;
 use super::slabs::{CLOSE, SAMPLE, give_list, give_lists, lie_close};
 use super::tag::SHARED;
-use super::units::UNIT;
+use super::units::region::{Region, Run};
+use super::units::{UNIT, UnitLayout};
 use crate::machine::Machine;
 use crate::place::Home;
 use crate::size_class::{SizeClass, class_of};
@@ -46,10 +47,16 @@ impl<M: Machine> NodeHeap<M> {
         if (!cache.is_metered() || self.is_long(cache, class)) && self.take_spare(cache, class) {
             return;
         }
-        cache.slabs.receive_keeping(&self.shared, &|unit| self.set_aside_unit(cache, unit));
+        cache.slabs.receive(&self.shared);
         if let Some(stack) = self.fetch(cache, class) {
             let most = self.stack_len(cache, class);
-            return cache.magazines.set(class, stack, most);
+            cache.magazines.set(class, stack, most);
+            if stack.len > most {
+                // The rest is no part of a stack that the purger cannot take.
+                let rest = cache.magazines.cut(class, most);
+                self.set_aside(cache, class, rest);
+            }
+            return;
         }
         self.refill_from_bits(cache, class);
         if cache.magazines.first(class).is_null() {
@@ -164,6 +171,20 @@ impl<M: Machine> NodeHeap<M> {
         cache.reserve.owe(class, self.shared.decisions());
         cache.slabs.ask_for_huge(&self.shared, run);
         true
+    }
+
+    /// A unit for a slab, which shall lie in what is resident: some of what was set aside, or of what others freed, goes back first.
+    #[inline(never)]
+    fn take_unit(&self, cache: &Cache) -> Option<(&Region, Run)> {
+        cache.reserve.runs.give_one(&self.shared);
+        if let Some(class) = cache.reserve.arrivals.longest() {
+            let words = self.shared.decisions().reserve_words;
+            let arrived = cache.reserve.arrivals.take(class);
+            cache.slabs.reuse(arrived.len * class.size());
+            let rest = give_list(&self.shared, Some(&cache.slabs), arrived, words);
+            self.set_aside(cache, class, rest);
+        }
+        self.take_run(cache, cache.home.get(), UnitLayout::ONE, 0)
     }
 
     /// Makes the spare stack the one in use, which is empty; `false` if there is none.

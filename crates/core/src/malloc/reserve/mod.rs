@@ -17,6 +17,7 @@
 //! **Debts.** Blocks of a class that the program no longer allocates would keep many slabs in use. So for each new slab of
 //! one class the reserve gives as many bytes of other classes back, each class in turn; `Reserve::next_owed` says which.
 
+pub mod arrivals;
 pub mod depot;
 #[cfg(not(loom))]
 pub mod parcels;

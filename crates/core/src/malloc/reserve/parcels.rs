@@ -14,6 +14,7 @@
 //!
 //! Invariant: collected blocks belong to slabs that cannot be retired, because their blocks are held here, and marked.
 
+use super::arrivals::SHORT_CLASSES;
 use crate::machine::Machine;
 use crate::malloc::block::Block;
 use crate::malloc::misuse::Misuse;
@@ -44,7 +45,7 @@ struct Parcel {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Parcels {
-    parcels: [Parcel; CLASSES],
+    parcels: [Parcel; SHORT_CLASSES],
     /// Blocks that are collected, by class.
     pub len: [Cell<u8>; CLASSES],
 }
@@ -72,7 +73,12 @@ impl Parcels {
     ) -> Result<Option<Sealed>, Misuse> {
         let number = class.divide(block.addr() & (UNIT - 1));
         let (label, bit) = (label(block.addr(), class, number / 64), 1 << (number % 64));
-        let parcel = self.parcels.at(class.index());
+        let alone = Sealed { to: label, bits: bit };
+        let Some(parcel) = self.parcels.get(class.index()) else {
+            // SAFETY: as below.
+            unsafe { Block::link(block, ptr::null_mut(), key) };
+            return Ok(Some(alone));
+        };
         let (to, bits) = (parcel.to.get(), parcel.bits.get());
         let len = self.len.at(class.index());
         if to == label && bits & bit != 0 {
@@ -88,8 +94,7 @@ impl Parcels {
             return Ok(full.then_some(Sealed { to, bits: all }));
         }
         if most == 1 {
-            // Too long to wait for neighbours.
-            return Ok(Some(Sealed { to: label, bits: bit }));
+            return Ok(Some(alone));
         }
         // A fork may stop the thread between any two stores: never are bits beside the label of another word.
         parcel.bits.set(0);

@@ -1,5 +1,6 @@
 //! [`Reserve`]: the depots, spare stacks and parcels of one thread, and which blocks go back when memory grows.
 
+use super::arrivals::Arrivals;
 use super::depot::{Depot, Magazine};
 use super::parcels::Parcels;
 use super::runs::Runs;
@@ -22,6 +23,8 @@ pub const ABREAST: usize = 3;
 pub struct Reserve {
     /// The stack of a metered cache to which frees go, and its length.
     spare: [Cell<*mut Block>; CLASSES],
+    /// Between what other threads leave alone and what most caches do not have: others write here.
+    pub arrivals: Arrivals,
     pub spare_len: [Cell<u16>; CLASSES],
     /// Stacks set aside, how many blocks they have (of which more than a u16 says are that), and
     /// how few they had since the purger looked last.
@@ -43,11 +46,9 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// Whether it holds no block.
+    /// Whether it holds no other thread's block, and no run.
     pub fn is_empty(&self) -> bool {
-        let holds =
-            |class| !self.depots.at(class).is_empty() || !self.spare.at(class).get().is_null();
-        self.parcels.is_empty() && self.runs.is_empty() && !(0..CLASSES).any(holds)
+        self.parcels.is_empty() && self.runs.is_empty()
     }
 
     /// Sets a stack aside, in the depot. Its first block has room for a magazine's header.
@@ -62,10 +63,20 @@ impl Reserve {
         self.stock.set(self.stock.get() + stack.len * weight(class));
     }
 
-    /// The stack of a class that was set aside last.
+    /// Whether it holds blocks of a class of its owner's slabs.
+    pub fn has_any(&self, class: SizeClass) -> bool {
+        let depot = self.depots.at(class.index());
+        !depot.is_empty() || self.arrivals.holds(class) || self.has_spare(class)
+    }
+
+    /// What others freed of a class, else the stack that was set aside last.
     #[inline(never)]
     pub fn take(&self, class: SizeClass, key: usize) -> Option<List> {
         let at = class.index();
+        let arrived = self.arrivals.take(class);
+        if !arrived.is_empty() {
+            return Some(arrived);
+        }
         if self.depots.at(at).is_empty() {
             return None;
         }
@@ -93,9 +104,10 @@ impl Reserve {
         self.depots.at(class.index()).take()
     }
 
-    /// Turns a depot into bits. Any thread; `by` has the slabs of the calling one, if it has any.
+    /// Turns a depot, and what others freed, into bits. Any thread; `by` has the slabs of the calling one, if it has any.
     #[inline(never)]
     pub fn empty<M: Machine>(&self, shared: &Shared<M>, by: Option<&Slabs>, class: SizeClass) {
+        give_list(shared, by, self.arrivals.take(class), usize::MAX);
         let mut magazine = self.take_depot(class);
         while !magazine.is_null() {
             // SAFETY: `take` made all magazines ours; each is read before its blocks are given.
@@ -111,16 +123,17 @@ impl Reserve {
     pub fn rests(&self, class: SizeClass) -> Result<(), usize> {
         let held = self.held.at(class.index()).load(Ordering::Relaxed);
         if held == 0 {
-            return Err(0);
+            // What the owner did not fetch may go at once.
+            return if self.arrivals.holds(class) { Ok(()) } else { Err(0) };
         }
         let low = self.low.at(class.index()).swap(held, Ordering::Relaxed);
         let idle = low == u16::MAX || (low != 0 && low as usize * 2 >= held as usize);
         if idle { Ok(()) } else { Err(held as usize * class.size()) }
     }
 
-    /// Whether any block of a class is in its depot, as far as is counted.
+    /// Whether any block of a class is in its depot, as far as is counted, or was freed by others.
     pub fn holds(&self, class: SizeClass) -> bool {
-        self.held.at(class.index()).load(Ordering::Relaxed) != 0
+        self.held.at(class.index()).load(Ordering::Relaxed) != 0 || self.arrivals.holds(class)
     }
 
     /// The spare stack of a class, which is none afterwards.

@@ -14,12 +14,6 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Takes the unit of a slab that was just retired, whose address it is told; `false`: it shall be a free unit.
-type Keep<'a> = &'a dyn Fn(usize) -> bool;
-
-/// Keeps none.
-const KEEP_NONE: Keep = &|_| false;
-
 /// In `Slab::seen`: at this count there is nothing to purge.
 pub const NOTHING_MORE: u16 = 0x8000;
 
@@ -58,11 +52,9 @@ impl Slabs {
         Owner(ptr::from_ref(self).expose_provenance())
     }
 
-    /// Whether it has no slab with free blocks, owns none, and nobody gave it any.
+    /// Whether it owns no slab, and nobody gave it any.
     pub fn is_empty(&self) -> bool {
-        self.owned.load(Ordering::Relaxed) == 0
-            && self.inbox.is_empty()
-            && self.lists.iter().all(|first| first.get().is_null())
+        self.owned.load(Ordering::Relaxed) == 0 && self.inbox.is_empty()
     }
 
     /// The slab of a class that is being allocated from.
@@ -149,19 +141,14 @@ impl Slabs {
 
     /// Lists slabs to which others gave blocks, and retires those that hold no block.
     pub fn receive<M: Machine>(&self, shared: &Shared<M>) {
-        self.receive_keeping(shared, KEEP_NONE);
-    }
-
-    /// The same; `keep` has the first choice of their units.
-    pub fn receive_keeping<M: Machine>(&self, shared: &Shared<M>, keep: Keep) {
         if !self.inbox.is_empty() {
-            self.inbox.take(|slab| self.receive_one(shared, slab, keep));
+            self.inbox.take(|slab| self.receive_one(shared, slab));
         }
     }
 
     /// Acts on one slab that was queued and is in no inbox now.
     #[inline(never)]
-    fn receive_one<M: Machine>(&self, shared: &Shared<M>, slab: *mut Slab, keep: Keep) {
+    fn receive_one<M: Machine>(&self, shared: &Shared<M>, slab: *mut Slab) {
         // SAFETY: queued slabs cannot be retired, so it is alive.
         let it = unsafe { &*slab };
         let Some(owner) = owner_of(shared, it) else { return };
@@ -179,7 +166,7 @@ impl Slabs {
         let last =
             it.next.get().is_null() && self.first(it.class()).is_some_and(|s| ptr::eq(s, it));
         if found.free == it.blocks() && !(last && shared.decisions().slabs_kept != 0) {
-            self.retire(shared, it, keep);
+            self.retire(shared, it);
         }
     }
 
@@ -188,7 +175,7 @@ impl Slabs {
         let Some(owner) = owner_of(shared, slab) else { return };
         let slab = ptr::from_ref(slab).cast_mut();
         match by {
-            Some(by) if ptr::eq(owner, by) => by.receive_one(shared, slab, KEEP_NONE),
+            Some(by) if ptr::eq(owner, by) => by.receive_one(shared, slab),
             // SAFETY: the announcement made it ours.
             _ => unsafe { owner.inbox.push(slab) },
         }
@@ -196,15 +183,13 @@ impl Slabs {
 
     /// Makes a unit of a listed slab again if all its blocks are free.
     #[inline(never)]
-    fn retire<M: Machine>(&self, shared: &Shared<M>, slab: &Slab, keep: Keep) {
+    fn retire<M: Machine>(&self, shared: &Shared<M>, slab: &Slab) {
         if !slab.end() {
             return;
         }
         self.unlink(slab);
         shared.tag_of(slab, |tag| tag.store(0, Ordering::Relaxed));
-        if !keep(slab.base()) {
-            shared.units.give(&shared.machine, slab.base(), UnitCount::ONE);
-        }
+        shared.units.give(&shared.machine, slab.base(), UnitCount::ONE);
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -217,7 +202,7 @@ impl Slabs {
                 let it = unsafe { &*slab };
                 slab = it.next.get();
                 if it.vacancy.free() == it.blocks() {
-                    self.retire(shared, it, KEEP_NONE);
+                    self.retire(shared, it);
                 }
             }
         }
