@@ -1,7 +1,7 @@
 //! What fills an empty stack, and where a full one goes.
 //!
 //! ```text
-//! empty    1 the spare stack of a metered cache   2 a stack of the depot   3 bits of listed slabs   4 bits of slabs that threads share or shared
+//! empty    1 the spare stack of a metered cache   2 a stack of the depot, else arrivals   3 bits of listed slabs   4 bits of slabs that threads share or shared
 //!          5 an idle cache's slab   6 a new slab, in return for which other classes' blocks go back, from depots or else from
 //!          stacks at rest
 //! full     goes to the depot as it is; blocks of 16 bytes behind a block of 32 for the header               O(1)
@@ -9,7 +9,7 @@
 //!          get their order back
 //! ```
 //!
-//! The first two are linked already and cost the same however long they are. Bits become a stack a few
+//! The first two are linked already and cost the same however long they are (but arrivals are cut to a stack's length). Bits become a stack a few
 //! blocks at a time, so that the heap touches few pages before the program does. Blocks go back to bits in steps of a few
 //! words, so the longest call is short; the rest of a stack stays at the bottom, under the blocks freed next.
 

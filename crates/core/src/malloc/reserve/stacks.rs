@@ -13,6 +13,7 @@ use crate::malloc::units::UNIT;
 use crate::row::Row;
 use crate::size_class::{CLASSES, SizeClass};
 use core::cell::Cell;
+use core::ptr;
 use core::sync::atomic::{AtomicU16, Ordering};
 
 /// Stacks of a class that go back in turn: the links of the others come from memory meanwhile.
@@ -69,21 +70,16 @@ impl Reserve {
         !depot.is_empty() || self.arrivals.holds(class) || self.has_spare(class)
     }
 
-    /// What others freed of a class, else the stack that was set aside last.
+    /// The stack of a class that was set aside last, else what others freed.
     #[inline(never)]
     pub fn take(&self, class: SizeClass, key: usize) -> Option<List> {
         let at = class.index();
-        let arrived = self.arrivals.take(class);
-        if !arrived.is_empty() {
-            return Some(arrived);
-        }
-        if self.depots.at(at).is_empty() {
-            return None;
-        }
+        let depot = self.depots.at(at);
+        let empty = (ptr::null_mut(), 0);
         // SAFETY: the reserve is its thread's.
-        let (magazine, left) = unsafe { self.depots.at(at).pop(key) };
+        let (magazine, left) = if depot.is_empty() { empty } else { unsafe { depot.pop(key) } };
         if magazine.is_null() {
-            return None;
+            return Some(self.arrivals.take(class)).filter(|arrived| !arrived.is_empty());
         }
         let left = short(left);
         self.held.at(at).store(left, Ordering::Relaxed);
