@@ -358,7 +358,7 @@ fn each_block_that_arrives_is_taken_once() {
         let free = move |arrivals: &Arrivals, number: usize| {
             let block = std::ptr::with_exposed_provenance_mut(unit + number * 32768);
             // SAFETY: half of the unit each, and freed once.
-            assert!(unsafe { arrivals.push(block, class, KEY) });
+            assert!(unsafe { arrivals.push(block, class, 2, KEY) });
         };
         // The blocks that were there, a bit each.
         let take = move |arrivals: &Arrivals| {

@@ -74,8 +74,7 @@ decisions! {
     /// Bytes that a thread's reserve holds, in a heap of which it cannot hold all, before a stack goes back to bits whose
     /// blocks lie close: there they get their order back, and the program its neighbours.
     "reserve.near" reserve_near = 256 << 10, off Some(usize::MAX);
-    /// Bytes of freed runs, up to 16 units each, and of slabs that others emptied, that each of several threads sets aside for its
-    /// next large blocks and slabs: else they wait for each other, and for each other's cache lines.
+    /// Bytes of freed runs, up to 16 units each, that each of several threads sets aside for its next large blocks: else they wait for each other, and for each other's cache lines.
     "reserve.runs" reserve_runs = 1 << 20, off Some(0);
     /// Bytes that a thread's reserve owes at most: for each new slab of one class, as much of other classes goes back to
     /// bits, of what is set aside, or else of stacks that nobody used for a while.
@@ -86,6 +85,9 @@ decisions! {
     "reserve.repaid-words" reserve_repaid_words = 16, off None;
     /// Blocks of another thread's slab that are collected before they go home together.
     "parcel.blocks" parcel_blocks = 64, off Some(1);
+    /// Blocks of a class above 4 KiB that wait for the owner of their slabs, whole, when other threads freed them: else their
+    /// slabs travel with them, and one that has no other block ends and is cut again. At most 511.
+    "arrivals.blocks" arrivals_blocks = 64, off Some(0);
     /// Bytes of a block from which threads share slabs: a slab of a thread's own is mostly empty where each of a hundred
     /// threads needs a block or two. A half of it from 32 threads on, a third from 48, a quarter from 64, and so on; never
     /// less than two lines of cache.

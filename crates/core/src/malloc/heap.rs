@@ -381,8 +381,9 @@ impl<M: Machine> NodeHeap<M> {
         class: SizeClass,
     ) -> bool {
         let to = ptr::with_exposed_provenance::<Cache>(owner.0);
+        let most = self.shared.decisions().arrivals_blocks;
         // SAFETY: a cache, or its page if it gave the slab to another just now and was given up; the block is the caller's.
-        let sent = unsafe { (*to).reserve.arrivals.push(block, class, cache.key()) };
+        let sent = unsafe { (*to).reserve.arrivals.push(block, class, most, cache.key()) };
         if sent {
             cache.slabs.account(&self.shared, class.size());
         }

@@ -13,9 +13,11 @@
 //! purger. A list that is long enough refuses blocks, so that their slabs can serve other sizes.
 //!
 //! Invariant: blocks here belong to slabs that cannot be retired, because their bits are not set. A slab may be
-//! adopted meanwhile, as those of a stack's blocks may.
+//! adopted meanwhile, as those of a stack's blocks may. (Who stands still between its look at the tag and its push, until the
+//! owner's thread has ended, all its slabs were adopted or retired, and its page was given up, loses the block.)
 
 use crate::malloc::block::{Block, List};
+use crate::malloc::decisions::Decisions;
 use crate::size_class::{CLASSES, SizeClass, class_of};
 use crate::sync::{AtomicUsize, Ordering};
 use core::ptr;
@@ -30,11 +32,9 @@ pub const SHORT_CLASSES: usize = match class_of(SHORT_MAX) {
 /// How many classes have lists.
 pub const LONG_CLASSES: usize = CLASSES - SHORT_CLASSES;
 
-/// How many blocks a list holds at most.
-const MOST: usize = 64;
 /// What the beginnings of long blocks are multiples of: below is room for their number.
 const GRAIN: usize = 512;
-const _: () = assert!(MOST < GRAIN, "a list's length fits below its first block's address");
+const _: () = assert!(Decisions::SHIPPED.arrivals_blocks < GRAIN, "a length fits below an address");
 
 /// See the module. All-zero is empty.
 #[derive(Debug)]
@@ -66,16 +66,22 @@ impl Arrivals {
         SizeClass::new(SHORT_CLASSES + at)
     }
 
-    /// Puts a block into the list of its class, by any thread. `false`: there is none, or no room.
+    /// Puts a block into the list of its class, which holds `most`, by any thread. `false`: there is none, or no room.
     ///
     /// # Safety
     /// The block is of the class, free, and the caller's.
-    pub unsafe fn push(&self, block: *mut Block, class: SizeClass, key: usize) -> bool {
+    pub unsafe fn push(
+        &self,
+        block: *mut Block,
+        class: SizeClass,
+        most: usize,
+        key: usize,
+    ) -> bool {
         let Some(list) = self.of(class) else { return false };
         let mut head = list.load(Ordering::Relaxed);
         loop {
             let before = list_of(head);
-            if before.len == MOST {
+            if before.len >= most.min(GRAIN - 1) {
                 return false;
             }
             // SAFETY: the caller's, until the exchange succeeds.
